@@ -65,7 +65,7 @@ _current = _Thread()
 
 @contextlib.contextmanager
 def background() -> Iterator[None]:
-    """Let lines and warnings of this thread go into the queue as long as the block runs."""
+    """Put the log lines and warnings of this thread into the queue while the block runs."""
     _current.enter(1)
     try:
         yield
@@ -74,7 +74,10 @@ def background() -> Iterator[None]:
 
 
 def stay_in_background() -> None:
-    """Let lines and warnings of this thread go into the queue until it ends, for threads that others make."""
+    """Put the log lines and warnings of this thread into the queue until the thread ends.
+
+    For threads that other code starts.
+    """
     _current.enter(1)
 
 
@@ -153,10 +156,10 @@ class _Mark:
 
 
 class LineQueue:
-    """A queue of lines, and the thread that passes them on.
+    """A queue of log lines, and the thread that passes them to :mod:`logging`.
 
     Args:
-        limit: number of lines that may wait.
+        limit: the largest number of waiting lines.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -165,7 +168,7 @@ class LineQueue:
         self.reset()
 
     def reset(self) -> None:
-        """Begin with an empty queue and without a thread, as in a forked child."""
+        """Start with an empty queue and without a thread, as in a forked child."""
         self._items: deque[_Item] = deque()
         self._work = _thread.allocate_lock()  # free while there is something to do
         self._work.acquire()
@@ -174,7 +177,7 @@ class LineQueue:
         self._thread: int | None = None
 
     def add(self, item: _Item) -> None:
-        """Queue an item, or drop it if too many wait. Never waits."""
+        """Queue an item. If too many are waiting, drop it. This never waits."""
         if len(self._items) >= self._limit:
             with self._guard:
                 self._dropped += 1
@@ -182,7 +185,7 @@ class LineQueue:
         self._put(item)
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all queued lines have been passed on, and return whether that happened within ``timeout_s``."""
+        """Wait until all queued lines have been logged. Return False if that takes longer than ``timeout_s``."""
         if self._thread == _thread.get_ident():
             return False
         if self._thread is None:
@@ -243,12 +246,12 @@ def _forked() -> None:
 
 
 def flush(timeout_s: float = EXIT_WAIT_S) -> bool:
-    """Wait until the lines that are queued now have been logged.
+    """Wait until all lines that are in the queue now have been logged.
 
     Do not call it while you hold a lock that a log handler takes.
 
     Returns:
-        False if that took longer than ``timeout_s`` seconds.
+        False if that takes longer than ``timeout_s`` seconds.
     """
     return _queue.flush(timeout_s)
 
@@ -257,12 +260,12 @@ atexit.register(flush)  # before logging.shutdown, which was registered earlier,
 
 
 class Log:
-    """A logger for modules that run in threads of ours. The module's text has the rules.
+    """A logger for modules that run in the package's own threads. The module has the rules.
 
     Args:
-        name: of the logger.
-        always: lines go into the queue in every thread, since some are written under a lock.
-        label: stands in brackets at the beginning of each line.
+        name: name of the logger.
+        always: True puts the lines of every thread into the queue, because some of them are written under a lock.
+        label: a text that begins each line, in brackets.
     """
 
     def __init__(self, name: str, *, always: bool = False, label: str = "") -> None:
@@ -273,7 +276,7 @@ class Log:
 
     @property
     def logger(self) -> logging.Logger:
-        """The logger. Not for our threads, since the first use takes a lock of :mod:`logging`."""
+        """The logger. The package's own threads must not use it, since the first use takes a lock of :mod:`logging`."""
         found = self._found
         if found is None:
             found = self._found = logging.getLogger(self._name)
@@ -362,11 +365,14 @@ def warn(
     _warn: Callable[..., None] = warnings.warn,
     _frame: Callable[[], FrameType | None] = inspect.currentframe,
 ) -> None:
-    """Issue a warning as :func:`warnings.warn`, which is code of the application. In our threads by the queue.
+    """Issue a warning like :func:`warnings.warn`. In the package's own threads, put it into the queue.
+
+    The application can replace ``warnings.warn`` by its own code.
 
     Args:
-        stacklevel: 1 for the place of the caller.
-        source: the object that was not closed. In our threads it is not kept, since it is being finalized.
+        stacklevel: 1 means the place of the caller.
+        source: the object that was not closed. In the package's own threads it is not kept, because it is being
+            finalized.
     """
     if _current.depth == 0:
         _warn(text, category, stacklevel=stacklevel + 1, source=source)

@@ -1,4 +1,4 @@
-"""Start of another Python process, so that it runs the package and finds the modules of this one.
+"""Start of another Python process that finds the same modules as this one.
 
 Without these two the child would look into the current folder first, and in a clone run its sources, without
 compiled modules.
@@ -17,15 +17,15 @@ _HERE: Final = str(Path(__file__).parents[1])  # where this package is
 
 
 def child_python(*arguments: str) -> list[str]:
-    """Return the command that runs this Python with ``arguments``, such as ``-m MODULE``."""
+    """Return the command that runs this Python interpreter with ``arguments``, such as ``-m MODULE``."""
     return [sys.executable, "-P", *arguments]
 
 
 def child_environment() -> dict[str, str]:
-    """Return this process's environment, with its ``sys.path`` in the same order for the child.
+    """Return the environment for a child process, so that it has the same ``sys.path`` in the same order.
 
-    The folder of this package comes first if the path names it only as the current folder (an empty entry), or not at
-    all (an editable installation). Elsewhere it would put installed packages before Python's own modules.
+    The folder of this package comes first in two cases: the path has it only as the current folder (an empty entry), or
+    not at all (an editable installation). In other cases this would put installed packages before Python's own modules.
     """
     path = [entry for entry in sys.path if entry]
     if _HERE not in path:

@@ -1,4 +1,4 @@
-"""The source of time.
+"""The source of time, and the checks of times that an application gives.
 
 Rules and cores never read the system's clock: they get a :class:`Clock` or, more often, ``now`` as an argument.
 Inside the package a point in time is float seconds. It becomes milliseconds at the edge.
@@ -27,16 +27,16 @@ _END_OF_TIME: Final = 1 << 63
 
 
 def seconds_of(timeout_ms: Any, name: str = "timeout_ms", *, unit: str = "milliseconds") -> float:
-    """Return the seconds of a time in ms that an application gave: any number, also numpy's. ``inf`` is 31 years.
+    """Return a time in ms as seconds. The time may be any number, also one of numpy. ``inf`` becomes 31 years.
 
     Args:
-        timeout_ms: the time.
-        name: its name, for errors.
-        unit: ``seconds`` if it is in seconds, as in other clients.
+        timeout_ms: the time that the application gave.
+        name: name of the argument, for messages.
+        unit: ``seconds`` if the time is in seconds, as in other clients.
 
     Raises:
-        TypeError: it is no number, but for example text or a ``timedelta``.
-        ValueError: it is negative or not a number.
+        TypeError: the time is not a number, but for example text or a ``timedelta``.
+        ValueError: the time is negative, or it is NaN.
     """
     if type(timeout_ms) is not int and type(timeout_ms) is not float:
         timeout_ms = _as_number(timeout_ms, name, unit)
@@ -63,11 +63,13 @@ def _as_number(timeout_ms: Any, name: str, unit: str) -> float:
 
 
 def checked_timestamp(timestamp_ms: Any, name: str = "timestamp_ms") -> int:
-    """Return a point in time that an application gave: ms since 1970, any whole number, also numpy's.
+    """Return a point in time that the application gave, in ms since 1970.
+
+    It may be any whole number, also one of numpy.
 
     Raises:
-        TypeError: it is no whole number, but for example a ``datetime``.
-        ValueError: it is negative, or does not fit into the 63 bits that Kafka has for it.
+        TypeError: the time is not a whole number, but for example a ``datetime``.
+        ValueError: the time is negative, or does not fit into 63 bits, which Kafka has for it.
     """
     value = timestamp_ms if type(timestamp_ms) is int else whole_number(timestamp_ms)
     if value is None:
@@ -84,10 +86,10 @@ def checked_timestamp(timestamp_ms: Any, name: str = "timestamp_ms") -> int:
 
 
 class Clock(Protocol):
-    """The clock that is passed to everything that needs the time."""
+    """The clock that is passed to all parts that need the time."""
 
     def now(self) -> float:
-        """Monotonic seconds. Only differences mean something."""
+        """Monotonic seconds. Only differences between two such times have a meaning."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
@@ -106,7 +108,7 @@ class SystemClock:
 
 
 class RunningClock:
-    """A clock that runs as the machine's does and can be moved ahead, for tests of programs with real clients.
+    """A clock that runs like the machine's clock and can be moved ahead, for tests of programs with real clients.
 
     Every client takes one as ``clock``. :meth:`advance` makes the clients that wait look at the time again, in whatever
     thread they wait, so that due work happens now: a retry, a heartbeat, the end of ``max_poll_interval_ms``. Time

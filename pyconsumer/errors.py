@@ -1,4 +1,4 @@
-"""All errors that pyconsumer raises, and Kafka's error codes.
+"""All errors that pyconsumer raises, Kafka's error codes, and ``for_code``, which makes an error of a code.
 
 Three questions of a caller, and their answers:
 
@@ -202,11 +202,12 @@ __all__ = [
 
 
 class KafkaError(Exception):
-    """Base of every error that pyconsumer raises on purpose.
+    """Base class of all errors that pyconsumer raises deliberately.
 
     Attributes:
-        retriable: the same call may succeed later, without a change.
-        invalid_metadata: the client's metadata of the cluster may be out of date. Clients refresh it by themselves.
+        retriable: True if the same call may succeed later, without a change.
+        invalid_metadata: True if the client's metadata of the cluster may be out of date. Clients refresh it by
+            themselves.
     """
 
     retriable: ClassVar[bool] = False
@@ -214,27 +215,30 @@ class KafkaError(Exception):
 
 
 class RetriableError(KafkaError):
-    """Mixin: trying again later may help."""
+    """Mixin: the same call may succeed later."""
 
     retriable: ClassVar[bool] = True
 
 
 class RefreshRetriableError(RetriableError):
-    """Mixin: find out again who leads or coordinates, then try again. Clients do both by themselves (KIP-1050)."""
+    """Mixin: the leader or coordinator must be looked up again before another attempt.
+
+    Clients do that by themselves (KIP-1050).
+    """
 
 
 class InvalidMetadataError(RefreshRetriableError):
-    """Mixin: refresh metadata, then try again."""
+    """Mixin: metadata must be refreshed before another attempt."""
 
     invalid_metadata: ClassVar[bool] = True
 
 
 class ApplicationRecoverableError(KafkaError):
-    """Mixin: this client cannot continue, a new one can: close it, make another, and repeat the work (KIP-1050)."""
+    """Mixin: this client cannot continue. Close it, create a new one, and repeat the work (KIP-1050)."""
 
 
 class InvalidConfigurationError(KafkaError):
-    """Mixin: somebody has to change a setting, a permission or the data first (KIP-1050)."""
+    """Mixin: a setting, a permission or the data must be changed first (KIP-1050)."""
 
 
 class BrokerResponseError(KafkaError):
@@ -243,7 +247,7 @@ class BrokerResponseError(KafkaError):
     Attributes:
         errno: the code on the wire.
         code_name: Kafka's name of the code, such as ``NOT_COORDINATOR``.
-        message: the same under kafka-python's name.
+        message: the same as ``code_name``. This is kafka-python's name for it.
     """
 
     errno: ClassVar[int] = -1
@@ -269,27 +273,33 @@ class ConfigurationError(KafkaError, ValueError):
 
 
 class IllegalStateError(KafkaError):
-    """The call is not possible now: after ``close()``, for a partition not assigned, inside a callback, ..."""
+    """The call is not possible now, for example after ``close()``, or inside a callback.
+
+    Or it needs a partition that is not assigned.
+    """
 
 
 class ConcurrentAccessError(IllegalStateError):
-    """Two threads used one consumer at the same time: give each its own. Only ``wakeup()`` is safe from any thread."""
+    """Two threads used one consumer at the same time. Give each thread its own.
+
+    Only ``wakeup()`` is safe from any thread.
+    """
 
 
 class WakeupError(KafkaError):
-    """``wakeup()`` interrupted a blocking call. No record is lost: call again, or close."""
+    """A blocking call was interrupted by ``wakeup()``. No record is lost. Call again, or close the consumer."""
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
-    """A call did not finish within its ``timeout_ms``. The message has the cause. Try again, or allow more time."""
+    """A call did not finish in time. The message has the cause. Try again, or allow more time."""
 
 
 class TransactionAbortedError(KafkaError):
-    """The call had no effect: its transaction was aborted before the record or the offsets were sent."""
+    """The record or the offsets were not sent, because their transaction was aborted first."""
 
 
 class RequestCancelledError(RetriableError):
-    """The client cancelled a request before its response arrived, because it closed or no longer needed it."""
+    """The client cancelled a request before its response arrived, because it closed or no longer needs the response."""
 
 
 class KafkaConnectionError(InvalidMetadataError):
@@ -297,7 +307,7 @@ class KafkaConnectionError(InvalidMetadataError):
 
     Args:
         message: the event, with the last cause.
-        stage: where: ``DNS``, ``TCP``, ``TLS``, ``SASL``, ``ApiVersions`` or ``established``.
+        stage: the stage at which it failed: ``DNS``, ``TCP``, ``TLS``, ``SASL``, ``ApiVersions`` or ``established``.
         address: ``host:port``.
     """
 
@@ -311,7 +321,10 @@ class KafkaConnectionError(InvalidMetadataError):
 
 
 class AuthenticationError(KafkaConnectionError, InvalidConfigurationError):
-    """TLS or SASL refused the connection: correct the credentials or certificates. A retry alone does not help."""
+    """The broker rejected the connection during TLS or SASL. Correct the credentials or certificates.
+
+    A retry does not help.
+    """
 
     retriable = False
     invalid_metadata = False
@@ -323,8 +336,10 @@ class MisroutedConnectionError(KafkaConnectionError):
 
 
 class NoBrokersAvailableError(KafkaConnectionError):
-    """None of the bootstrap addresses could be reached. The message lists each with its cause. Check
-    ``bootstrap_servers``."""
+    """None of the bootstrap addresses could be reached. The message lists the cause for each.
+
+    Check ``bootstrap_servers``.
+    """
 
 
 class BootstrapResolutionError(NoBrokersAvailableError):
@@ -340,11 +355,11 @@ class CorruptRecordError(ProtocolError):
     """A record batch is damaged or illegal.
 
     Args:
-        message: the fault.
-        topic_partition: its partition, if known.
-        offset: base offset of the batch, or offset of the record, -1 if unknown.
-        next_offset: offset after the damaged batch, as far as its header can be read, otherwise ``offset + 1``. -1 if
-            unknown. ``seek(error.topic_partition, error.next_offset)`` skips the whole batch.
+        message: the fault in words.
+        topic_partition: the partition of the batch, if known.
+        offset: base offset of the batch, or offset of the record. -1 if unknown.
+        next_offset: the offset after the damaged batch. If the batch's header cannot be read, it is ``offset + 1``. -1
+            if unknown. ``seek(error.topic_partition, error.next_offset)`` skips the batch.
     """
 
     def __init__(
@@ -372,23 +387,23 @@ class CorruptRecordError(ProtocolError):
 
 
 class UnsupportedCodecError(KafkaError):
-    """A compression type is unknown, or its library is not installed. The message says which."""
+    """A compression type is unknown, or its library is not installed. The message names the type."""
 
 
 class SerializationError(KafkaError):
-    """A serializer or deserializer of the user raised an exception, which is the ``__cause__``."""
+    """A serializer or deserializer of the user raised an exception. That exception is the ``__cause__``."""
 
 
 class RecordDeserializationError(SerializationError):
     """A record's key or value could not be deserialized (KIP-1036).
 
-    The position stays at the record: ``seek(error.topic_partition, error.offset + 1)`` steps over it.
+    The position stays at the record. To skip it: ``seek(error.topic_partition, error.offset + 1)``.
 
     Attributes:
         origin: ``"key"`` or ``"value"``.
-        timestamp: in ms since the epoch.
-        key, value: the raw bytes.
-        headers: list of ``(str, bytes | None)``.
+        timestamp: timestamp of the record, in ms since the epoch.
+        key, value: the bytes of key and value.
+        headers: the headers, a list of ``(str, bytes | None)``.
     """
 
     def __init__(
@@ -436,10 +451,12 @@ class SchemaUnavailableError(SerializationError):
 
 
 class InvalidOffsetError(KafkaError):
-    """No offset to read from: none is committed, or it is out of range, and ``auto_offset_reset`` is ``none``.
+    """There is no offset to read from, and ``auto_offset_reset`` is ``none``.
+
+    Either no offset is committed, or the position is out of range.
 
     Attributes:
-        partitions: the partitions concerned. The value is the offset that was out of range, or None.
+        partitions: the affected partitions. The values are the offsets that were out of range, or None.
     """
 
     def __init__(self, message: str = "", *, partitions: Mapping[TopicPartition, int | None] | None = None) -> None:
@@ -451,29 +468,29 @@ class InvalidOffsetError(KafkaError):
 
 
 class NoOffsetForPartitionError(InvalidOffsetError):
-    """There is no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy.
+    """There is no committed offset, and ``auto_offset_reset`` is ``none``. Seek, or choose a reset policy.
 
-    Also raised if a topic was deleted and created again: the position was one in the old topic.
+    This is also raised if a topic was deleted and created again, because the position belonged to the old topic.
     """
 
 
 class OffsetsOutOfRangeError(InvalidOffsetError):
-    """A position is no longer in the log and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+    """A position is no longer in the log, and ``auto_offset_reset`` is ``none``. Seek, or choose a reset policy."""
 
 
 class LogTruncationError(OffsetsOutOfRangeError):
-    """Records that were read have been replaced after a leader change (KIP-320): seek to a position, or reset."""
+    """Records that were read have been replaced after a change of leader (KIP-320). Seek, or choose a reset policy."""
 
 
 class CommitFailedError(KafkaError):
-    """Offsets could not be committed because the member is no longer part of the group's current generation.
+    """Offsets could not be committed, because the member is no longer in the group's current generation.
 
-    The records since the last commit will be processed again by whoever owns the partitions now.
+    The present owners of the partitions will process the records since the last commit again.
     """
 
 
 class RetriableCommitFailedError(RetriableError):
-    """An asynchronous commit failed for a passing reason. Its cause is attached. Commit again."""
+    """An asynchronous commit failed, but may succeed later. The ``__cause__`` is the reason. Commit again."""
 
 
 class NodeNotReadyError(RetriableError):
@@ -481,15 +498,18 @@ class NodeNotReadyError(RetriableError):
 
 
 class BufferExhaustedError(KafkaTimeoutError):
-    """The producer's ``buffer_memory`` stayed full for ``max_block_ms``: send more slowly, or allow more of either."""
+    """The producer's ``buffer_memory`` stayed full for ``max_block_ms``.
+
+    Send more slowly, or raise one of these settings.
+    """
 
 
 class RecordTooLargeError(KafkaError):
-    """A record is larger than ``max_request_size`` or ``buffer_memory`` allows, so it can never be sent."""
+    """A record is larger than ``max_request_size`` or ``buffer_memory``, so it can never be sent."""
 
 
 class BrokerStartError(KafkaError):
-    """The embedded broker did not start. The message holds its output."""
+    """The embedded broker did not start. The message contains its output."""
 
 
 def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
@@ -503,14 +523,17 @@ def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]
 
 
 class UnknownServerError(BrokerResponseError):
-    """The broker failed in a way that has no error code of its own. Its log has the reason."""
+    """The broker failed for a reason that has no error code. The broker's log has the reason."""
 
     errno = -1
     code_name = "UNKNOWN_SERVER_ERROR"
 
 
 class OffsetOutOfRangeError(BrokerResponseError):
-    """The requested offset is not in the log: it was deleted, or lies beyond the end. Choose one within the log."""
+    """The requested offset is not in the log. It was deleted, or lies beyond the end.
+
+    Choose an offset within the log.
+    """
 
     errno = 1
     code_name = "OFFSET_OUT_OF_RANGE"
@@ -525,7 +548,7 @@ class CorruptMessageError(BrokerResponseError, RetriableError):
 
 
 class UnknownTopicOrPartitionError(BrokerResponseError, InvalidMetadataError):
-    """The broker does not host this topic or partition: check its name, or wait if it was just created."""
+    """The broker does not host this topic or partition. Check its name. If it was just created, wait."""
 
     errno = 3
     code_name = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -637,7 +660,7 @@ class NotCoordinatorError(BrokerResponseError, RefreshRetriableError):
 
 
 class InvalidTopicError(BrokerResponseError, InvalidConfigurationError):
-    """The topic name is illegal or reserved: use 1 to 249 ASCII letters, digits, '.', '_' and '-'."""
+    """The topic name is illegal or reserved. Use 1 to 249 ASCII letters, digits, '.', '_' and '-'."""
 
     errno = 17
     code_name = "INVALID_TOPIC_EXCEPTION"
@@ -676,15 +699,17 @@ class InvalidRequiredAcksError(BrokerResponseError, InvalidConfigurationError):
 
 
 class IllegalGenerationError(BrokerResponseError, ApplicationRecoverableError):
-    """The generation in the request is not the group's current one: the group has rebalanced. Join it again."""
+    """The generation in the request is not the current one, because the group has rebalanced. Join the group again."""
 
     errno = 22
     code_name = "ILLEGAL_GENERATION"
 
 
 class InconsistentGroupProtocolError(BrokerResponseError):
-    """The member shares no assignor with the group's other members, or the group is of another type. Configure a common
-    assignor, or use another group_id."""
+    """The member has no assignor in common with the group's other members, or the group has another type.
+
+    Configure a common assignor, or use another group_id.
+    """
 
     errno = 23
     code_name = "INCONSISTENT_GROUP_PROTOCOL"
@@ -698,22 +723,24 @@ class InvalidGroupIdError(BrokerResponseError):
 
 
 class UnknownMemberIdError(BrokerResponseError, ApplicationRecoverableError):
-    """The coordinator does not know this member: it was removed, has left or never joined. Join the group again."""
+    """The coordinator does not know this member. It was removed, has left, or never joined. Join the group again."""
 
     errno = 25
     code_name = "UNKNOWN_MEMBER_ID"
 
 
 class InvalidSessionTimeoutError(BrokerResponseError):
-    """The session timeout is out of range: choose a session_timeout_ms between the broker's
-    group.min.session.timeout.ms and group.max.session.timeout.ms."""
+    """The session timeout is out of range.
+
+    Choose a session_timeout_ms between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms.
+    """
 
     errno = 26
     code_name = "INVALID_SESSION_TIMEOUT"
 
 
 class RebalanceInProgressError(BrokerResponseError):
-    """The group is rebalancing and the member has to join again: call poll(), then repeat the operation."""
+    """The group is rebalancing, and the member must join again. Call poll(), then repeat the operation."""
 
     errno = 27
     code_name = "REBALANCE_IN_PROGRESS"
@@ -756,7 +783,7 @@ class InvalidTimestampError(BrokerResponseError):
 
 
 class UnsupportedSaslMechanismError(BrokerResponseError, InvalidConfigurationError):
-    """The broker does not offer this SASL mechanism. Set sasl_mechanism to one that it has enabled."""
+    """The broker does not offer this SASL mechanism. Set sasl_mechanism to one that the broker has enabled."""
 
     errno = 33
     code_name = "UNSUPPORTED_SASL_MECHANISM"
@@ -770,7 +797,10 @@ class IllegalSaslStateError(BrokerResponseError, InvalidConfigurationError):
 
 
 class UnsupportedVersionError(BrokerResponseError, InvalidConfigurationError):
-    """The broker does not support this API, or not this version of it. Upgrade the broker, or avoid the feature."""
+    """The broker does not support this API, or not this version of it.
+
+    Upgrade the broker, or do without the feature.
+    """
 
     errno = 35
     code_name = "UNSUPPORTED_VERSION"
@@ -784,21 +814,21 @@ class TopicAlreadyExistsError(BrokerResponseError):
 
 
 class InvalidPartitionsError(BrokerResponseError):
-    """The number of partitions is illegal: give a new topic at least 1, and an existing one more than it has."""
+    """The number of partitions is illegal. A new topic needs at least 1. An existing topic needs more than it has."""
 
     errno = 37
     code_name = "INVALID_PARTITIONS"
 
 
 class InvalidReplicationFactorError(BrokerResponseError, InvalidConfigurationError):
-    """The replication factor is below 1 or above the number of available brokers. Choose one in between."""
+    """The replication factor is below 1, or above the number of available brokers. Choose a value in between."""
 
     errno = 38
     code_name = "INVALID_REPLICATION_FACTOR"
 
 
 class InvalidReplicaAssignmentError(BrokerResponseError):
-    """The replica assignment is invalid. Give each partition the same number of existing brokers, each only once."""
+    """The replica assignment is invalid. Each partition needs the same number of existing brokers, each named once."""
 
     errno = 39
     code_name = "INVALID_REPLICA_ASSIGNMENT"
@@ -820,7 +850,7 @@ class NotControllerError(BrokerResponseError, RetriableError):
 
 
 class InvalidRequestError(BrokerResponseError):
-    """The broker rejected the request as malformed or inconsistent. Its log has the reason."""
+    """The broker rejected the request as malformed or inconsistent. The broker's log has the reason."""
 
     errno = 42
     code_name = "INVALID_REQUEST"
@@ -855,7 +885,10 @@ class DuplicateSequenceNumberError(BrokerResponseError):
 
 
 class InvalidProducerEpochError(BrokerResponseError, ApplicationRecoverableError):
-    """The producer's epoch is older than the one the broker knows. Abort the transaction, or create a new producer."""
+    """The producer's epoch is older than the epoch that the broker knows.
+
+    Abort the transaction, or create a new producer.
+    """
 
     errno = 47
     code_name = "INVALID_PRODUCER_EPOCH"
@@ -912,7 +945,10 @@ class SecurityDisabledError(BrokerResponseError):
 
 
 class OperationNotAttemptedError(BrokerResponseError):
-    """The broker skipped this operation because another one in the same request failed. Correct that and try again."""
+    """The broker skipped this operation, because another operation in the same request failed.
+
+    Correct that one and try again.
+    """
 
     errno = 55
     code_name = "OPERATION_NOT_ATTEMPTED"
@@ -935,7 +971,7 @@ class LogDirNotFoundError(BrokerResponseError):
 
 
 class SaslAuthenticationFailedError(BrokerResponseError, InvalidConfigurationError):
-    """The broker rejected the SASL credentials. Check the user name, password or token."""
+    """The broker rejected the SASL credentials. Check the user name, the password or the token."""
 
     errno = 58
     code_name = "SASL_AUTHENTICATION_FAILED"
@@ -977,7 +1013,7 @@ class DelegationTokenOwnerMismatchError(BrokerResponseError):
 
 
 class DelegationTokenRequestNotAllowedError(BrokerResponseError):
-    """Delegation tokens need a connection that is authenticated by mTLS or SASL, but not by such a token."""
+    """Delegation tokens need a connection that is authenticated by mTLS or SASL, but not by a delegation token."""
 
     errno = 64
     code_name = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
@@ -998,7 +1034,7 @@ class DelegationTokenExpiredError(BrokerResponseError):
 
 
 class InvalidPrincipalTypeError(BrokerResponseError):
-    """The type of the principal is not supported. Use User."""
+    """The type of the principal is not supported. Use the type User."""
 
     errno = 67
     code_name = "INVALID_PRINCIPAL_TYPE"
@@ -1035,7 +1071,7 @@ class InvalidFetchSessionEpochError(BrokerResponseError, RetriableError):
 
 
 class ListenerNotFoundError(BrokerResponseError, InvalidMetadataError):
-    """The partition's leader has no listener of the name that the client uses. Check the brokers' listeners."""
+    """The partition's leader has no listener with the client's listener name. Check the brokers' listeners."""
 
     errno = 72
     code_name = "LISTENER_NOT_FOUND"
@@ -1075,7 +1111,7 @@ class UnsupportedCompressionTypeError(BrokerResponseError):
 
 
 class StaleBrokerEpochError(BrokerResponseError):
-    """The epoch of the broker has changed: it has registered again since."""
+    """The epoch of the broker has changed, because the broker has registered again."""
 
     errno = 77
     code_name = "STALE_BROKER_EPOCH"
@@ -1113,7 +1149,10 @@ class GroupMaxSizeReachedError(BrokerResponseError):
 
 
 class FencedInstanceIdError(BrokerResponseError, ApplicationRecoverableError):
-    """Another consumer has joined with the same group_instance_id . Close this one, or give it its own id (KIP-345)."""
+    """Another consumer has joined with the same group_instance_id.
+
+    Close this consumer, or give it its own id (KIP-345).
+    """
 
     errno = 82
     code_name = "FENCED_INSTANCE_ID"
@@ -1145,7 +1184,10 @@ class NoReassignmentInProgressError(BrokerResponseError):
 
 
 class GroupSubscribedToTopicError(BrokerResponseError):
-    """The group is subscribed to the topic, so its offsets there cannot be deleted. Unsubscribe its members first."""
+    """The group is subscribed to the topic, so its offsets there cannot be deleted.
+
+    Unsubscribe the group's members first.
+    """
 
     errno = 86
     code_name = "GROUP_SUBSCRIBED_TO_TOPIC"
@@ -1246,7 +1288,7 @@ class PositionOutOfRangeError(BrokerResponseError):
 
 
 class UnknownTopicIdError(BrokerResponseError, InvalidMetadataError):
-    """The broker does not host a topic with this id: it is new or was deleted. Refresh metadata and try again."""
+    """The broker does not host a topic with this id. It is new, or it was deleted. Refresh metadata and try again."""
 
     errno = 100
     code_name = "UNKNOWN_TOPIC_ID"
@@ -1255,7 +1297,7 @@ class UnknownTopicIdError(BrokerResponseError, InvalidMetadataError):
 
 
 class DuplicateBrokerRegistrationError(BrokerResponseError):
-    """Another broker already uses this broker id. Give each broker its own."""
+    """Another broker already uses this broker id. Give each broker its own id."""
 
     errno = 101
     code_name = "DUPLICATE_BROKER_REGISTRATION"
@@ -1300,7 +1342,7 @@ class FetchSessionTopicIdError(BrokerResponseError, RetriableError):
 
 
 class IneligibleReplicaError(BrokerResponseError):
-    """The new set of in-sync replicas contains one that is not eligible."""
+    """The new set of in-sync replicas contains a replica that is not eligible."""
 
     errno = 107
     code_name = "INELIGIBLE_REPLICA"
@@ -1335,7 +1377,10 @@ class UnreleasedInstanceIdError(BrokerResponseError):
 
 
 class UnsupportedAssignorError(BrokerResponseError):
-    """The group coordinator does not support this assignor, or not its version. Choose one that it has configured."""
+    """The group coordinator does not support this assignor or its version.
+
+    Choose an assignor that the coordinator has configured.
+    """
 
     errno = 112
     code_name = "UNSUPPORTED_ASSIGNOR"
@@ -1349,7 +1394,7 @@ class StaleMemberEpochError(BrokerResponseError):
 
 
 class MismatchedEndpointTypeError(BrokerResponseError):
-    """The request was sent to a broker's endpoint instead of a controller's, or the reverse. Check the address."""
+    """The request was sent to a broker instead of a controller, or the reverse. Check the address."""
 
     errno = 114
     code_name = "MISMATCHED_ENDPOINT_TYPE"
@@ -1428,7 +1473,7 @@ class FencedStateEpochError(BrokerResponseError):
 
 
 class InvalidVoterKeyError(BrokerResponseError):
-    """The voter key in the request is not that of the node that received it."""
+    """The voter key in the request does not belong to the node that received it."""
 
     errno = 125
     code_name = "INVALID_VOTER_KEY"
@@ -1674,7 +1719,10 @@ BY_CODE: dict[int, type[BrokerResponseError]] = _classes()
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of a code from the wire, such as ``NOT_COORDINATOR``. The number as text if it is unknown."""
+    """Return Kafka's name of an error code, such as ``NOT_COORDINATOR``.
+
+    If the code is unknown, return its number as text.
+    """
     try:
         return Errors(code).name
     except ValueError:
@@ -1682,10 +1730,10 @@ def error_name(code: int) -> str:
 
 
 def for_code(code: int, detail: str | None = None) -> BrokerResponseError:
-    """Return the error for a code from the wire, ready to be raised.
+    """Return the error object for an error code, ready to be raised.
 
-    A code that this version does not know gives an ``UnknownServerError`` that names the code. Code 0 is no error and
-    raises ``ValueError``.
+    A code that this version does not know gives an ``UnknownServerError`` that contains the code. Code 0 means no
+    error, so it raises ``ValueError``.
     """
     if code == 0:
         raise ValueError("code 0 means success, so there is no error for it")

@@ -1,4 +1,4 @@
-"""Consume, transform, produce: each record read has its effect exactly once (KIP-98, KIP-447).
+"""``process_exactly_once``: the loop consume, transform, produce in transactions (KIP-98, KIP-447).
 
 Rules:
 
@@ -45,32 +45,33 @@ def process_exactly_once(
     poll_timeout_ms: int = 1000,
     retries: int = 5,
 ) -> int:
-    """Read, transform and write until ``stop``, so that each record read has its effect exactly once.
+    """Read, transform and write until ``stop`` returns True. Each record that is read has its effect exactly once.
 
     Args:
-        consumer: subscribed, with a ``group_id``, ``isolation_level="read_committed"`` and
+        consumer: a consumer with a subscription, a ``group_id``, ``isolation_level="read_committed"`` and
             ``enable_auto_commit=False``.
-        producer: with a ``transactional_id`` that no other producer uses at the same time and that this program has
-            again after a restart, such as ``"invoices-0"``. With a new one each time the readers of its records
-            have to wait for ``transaction_timeout_ms`` after a crash. 10,000 is a good value for that.
-        transform: called once for each polled batch. Returns the records to send, each as the arguments of
-            :meth:`KafkaProducer.send`: ``(topic, value)`` or ``(topic, value, key)`` and so on. It may be called again
-            with the same records after a failure: other effects that it has are not undone.
-        stop: asked before each batch. True ends the loop.
-        idle_ms: end when no record has come for this time. The time until the group has accepted the consumer does not
-            count. None: never.
-        poll_timeout_ms: longest wait for a batch.
-        retries: how often one batch is repeated whose transaction had to be aborted, with growing pauses.
+        producer: a producer with a ``transactional_id``, such as ``"invoices-0"``. No other producer may use this id at
+            the same time, and the program must use it again after a restart. (With another id, readers would have to
+            wait for ``transaction_timeout_ms`` after a crash. 10,000 is a good value for this setting.)
+        transform: called once for each polled batch. It returns the records to send. Each is a tuple of arguments for
+            :meth:`KafkaProducer.send`: ``(topic, value)`` or ``(topic, value, key)`` and so on. After a failure it may
+            be called again with the same records. Its other effects are not undone.
+        stop: called before each batch. If it returns True, the loop ends.
+        idle_ms: the loop ends if no record arrives for this time. The time before the group has accepted the consumer
+            does not count. None: the loop does not end in this way.
+        poll_timeout_ms: the longest wait for a batch, in ms.
+        retries: how often a batch is repeated if its transaction was aborted. The pauses in between grow.
 
     Returns:
-        How many records were processed.
+        The number of records that were processed.
 
     Raises:
-        ConfigurationError: a setting of the consumer or the producer does not fit.
-        ApplicationRecoverableError: another producer with this id has taken over. The batch is not committed:
-            close both clients.
-        TransactionAbortableError: a batch failed more often than ``retries``, and is not committed.
-        KafkaError, or an error of ``transform``: the transaction was aborted, and the consumer has gone back.
+        ConfigurationError: a setting of the consumer or the producer is not as required above.
+        ApplicationRecoverableError: another producer with this id has taken over. The batch is not committed. Close
+            both clients.
+        TransactionAbortableError: a batch failed more often than ``retries``. It is not committed.
+        KafkaError, or an error of ``transform``: the transaction was aborted, and the consumer has gone back to the
+        start of the batch.
     """
     _check(consumer, producer)
     idle = math.inf if idle_ms is None else seconds_of(idle_ms, "idle_ms")

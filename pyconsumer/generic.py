@@ -1,4 +1,4 @@
-"""Type variables of keys and values, types of serializers and deserializers, and helpers of all clients.
+"""Type variables for keys and values, and the types of serializers and deserializers.
 
 Clients and records are generic in the types of their keys and values: a ``KafkaConsumer[str, Order]`` returns records
 whose key is ``str | None`` and whose value is ``Order | None``, since any record of Kafka may lack either. A type
@@ -77,7 +77,7 @@ class DeserializerObject(Protocol[T_co]):
     """A deserializer that also gets the topic and the headers of a record."""
 
     def deserialize(self, topic: str, headers: list[Header], data: bytes, /) -> T_co:
-        """Return the key or value that some bytes stand for. Never called for None."""
+        """Return the key or value for some bytes. This is never called with None."""
         ...
 
 
@@ -158,7 +158,7 @@ generic_alias: Any = classmethod(GenericAlias)
 
 
 def refuse_pickling(client: object) -> Never:
-    """Raise ``TypeError``: ``__reduce__`` of clients, which cannot be pickled or copied."""
+    """Raise ``TypeError``, because clients cannot be pickled or copied. It is the ``__reduce__`` of clients."""
     raise TypeError(
         f"{type(client).__name__} cannot be pickled or copied, as it has connections and threads of its own: pass its"
         " settings, and make one in each process"

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used, which makes its own import cheap."""
+"""Import of a package's public names at their first use, so that importing the package is cheap."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def lazy_names(names: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callabl
     """Return the ``__getattr__`` and the ``__dir__`` of a package (PEP 562).
 
     Args:
-        names: the package's ``globals()``, which has ``__all__``. An imported name is kept there.
-        homes: for each lazy name the module that defines it, or the module of this name itself.
+        names: the ``globals()`` of the package, which must have ``__all__``. Imported names are stored there.
+        homes: for each lazy name, the module that defines it. Or the name of a module that is itself the value.
     """
     package = names["__name__"]
 

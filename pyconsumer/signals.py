@@ -1,4 +1,4 @@
-"""``stop_on_signals``: SIGTERM and Ctrl-C wake the consumer, so that the program ends in good order."""
+"""``stop_on_signals``: SIGTERM and Ctrl-C wake the consumer up, so that the program can end cleanly."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["StopRequest", "stop_on_signals"]
 
 
 class WakeableConsumer(Protocol):
-    """A consumer, for threads or for asyncio."""
+    """A consumer that can be woken up, blocking or asyncio."""
 
     def wakeup(self) -> None:
-        """Make the current waiting call, or the next one, raise ``WakeupError``."""
+        """Make the current waiting call raise ``WakeupError``, or the next call if none is waiting."""
         ...
 
 
 class StopRequest:
-    """Request to end the process. True once a signal has come.
+    """A request to end the process. It is true as soon as a signal has arrived.
 
     Attributes:
-        signal: the signal that has come, None before.
+        signal: the signal that has arrived, or None.
     """
 
     def __init__(self) -> None:
@@ -78,25 +78,25 @@ class _Stopping:
 def stop_on_signals(
     *consumers: WakeableConsumer, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
 ) -> _Stopping:
-    """End a block of code in good order when a signal comes.
+    """End a block of code cleanly when a signal arrives.
 
-    The call in which a consumer waits, or its next one, raises ``WakeupError``. That ends the block, and is not raised
-    beyond it. So records that were returned before are processed, and a ``with`` statement round the block closes the
-    consumer, which commits if commits are automatic and leaves its group. A second signal acts as if this were not
-    there::
+    The call in which a consumer is waiting (or the next call) raises ``WakeupError``. This error ends the block, and is
+    not raised outside the block. So the records that were returned before are processed. A ``with`` statement around
+    the block closes the consumer, which then commits (if commits are automatic) and leaves its group. A second signal
+    has its usual effect::
 
         with KafkaConsumer("orders", group_id="shipping") as consumer, stop_on_signals(consumer):
             for record in consumer:
                 ship(record)
 
     Args:
-        consumers: those that are to be woken up, also of :mod:`pyconsumer.aio` (with a plain ``with`` there, too).
-        signals: which signals count.
+        consumers: the consumers to wake up. For consumers of :mod:`pyconsumer.aio` use a plain ``with``, too.
+        signals: the signals that end the block.
 
     Returns:
-        As the target of ``with``: true as soon as a signal has come, for loops that look by themselves.
+        The target of ``with``. It is true as soon as a signal has arrived, so your own loops can check it.
 
     Raises:
-        IllegalStateError: this is not the main thread, which alone can set handlers of signals.
+        IllegalStateError: the current thread is not the main thread. Only the main thread can set signal handlers.
     """
     return _Stopping(consumers, signals)

@@ -26,7 +26,7 @@ make_tuple: Final[Any] = tuple.__new__
 
 
 class Address(NamedTuple):
-    """Host name or IP address, and port. As text, an IPv6 address is in brackets."""
+    """A host name or IP address, and a port. As text, an IPv6 address is in brackets."""
 
     host: str
     port: int
@@ -36,7 +36,7 @@ class Address(NamedTuple):
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic: ``(topic, partition)``, partitions counted from 0."""
+    """A partition of a topic: ``(topic, partition)``. Partitions are counted from 0."""
 
     topic: str
     partition: int
@@ -46,7 +46,10 @@ class TopicPartition(NamedTuple):
 
 
 def whole_number(value: Any) -> int | None:
-    """Return a whole number of any type, such as numpy's, as ``int``. None for anything else, ``bool`` included."""
+    """Return a whole number of any type, such as numpy's, as ``int``.
+
+    Return None for any other value, also for ``bool``.
+    """
     if type(value) is int:
         return value
     if isinstance(value, bool):
@@ -60,7 +63,7 @@ def whole_number(value: Any) -> int | None:
 def exact_partition(value: Any) -> TopicPartition | None:
     """Return a pair of a topic's name and a number as a partition of exactly ``str`` and ``int``.
 
-    For any other value return None. The name may be a member of a ``StrEnum``, the number one of numpy's.
+    For any other value return None. The name may also be a member of a ``StrEnum``, and the number one of numpy's.
     """
     if not isinstance(value, tuple) or len(value) != 2:
         return None
@@ -74,9 +77,9 @@ def exact_partition(value: Any) -> TopicPartition | None:
 
 
 class OffsetAndMetadata(NamedTuple):
-    """Committed position: the *next* offset to read, a metadata string of the user and the leader epoch.
+    """A committed position: the *next* offset to read, a metadata string of the user, and the leader epoch.
 
-    ``leader_epoch`` is -1 where it is not known (KIP-320).
+    ``leader_epoch`` is -1 if it is not known (KIP-320).
     """
 
     offset: int
@@ -85,7 +88,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Result of ``offsets_for_times``: the first offset at or after a time, and that record's timestamp in ms."""
+    """A result of ``offsets_for_times``: the first offset at or after a time, and its record's timestamp in ms."""
 
     offset: int
     timestamp: int
@@ -93,7 +96,10 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker's address. ``node_id`` is negative for a bootstrap address whose id is not known yet."""
+    """A broker's id and address.
+
+    ``node_id`` is negative for a bootstrap address, because its broker id is not known yet.
+    """
 
     node_id: int
     host: str
@@ -102,7 +108,7 @@ class BrokerMetadata(NamedTuple):
 
     @property
     def address(self) -> Address:
-        """Host and port."""
+        """The host and port of the broker."""
         return Address(self.host, self.port)
 
     def __str__(self) -> str:
@@ -110,7 +116,10 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition in metadata. ``leader`` is -1 without a leader, ``leader_epoch`` -1 if unknown."""
+    """One partition in the metadata.
+
+    ``leader`` is -1 if there is no leader, ``leader_epoch`` is -1 if it is unknown.
+    """
 
     topic: str
     partition: int
@@ -123,10 +132,10 @@ class PartitionMetadata(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """The place of a produced record.
+    """The partition and offset of a produced record.
 
-    ``offset`` is -1 with ``acks=0``. ``timestamp`` is in ms since the epoch. Sizes are in bytes, -1 for None, and for a
-    record without headers.
+    ``offset`` is -1 with ``acks=0``. ``timestamp`` is in ms since the epoch. Sizes are in bytes. The size of a missing
+    key or value is -1, and so is that of missing headers.
     """
 
     topic: str
@@ -139,7 +148,7 @@ class RecordMetadata(NamedTuple):
 
     @property
     def checksum(self) -> None:
-        """Return None: batches are checked as a whole. kafka-python's name."""
+        """Always None, because checksums are computed for whole batches. The name is kafka-python's."""
         return None
 
     @property
@@ -151,14 +160,14 @@ class RecordMetadata(NamedTuple):
 class SubscriptionPattern:
     """A regular expression for topics that the broker evaluates (KIP-848, Java's ``SubscriptionPattern``).
 
-    For ``consumer.subscribe(pattern=...)`` under ``group_protocol="consumer"``. A pattern given as ``str`` or
-    ``re.Pattern`` is evaluated by the client instead, which needs the metadata of all topics for that.
+    Pass it to ``consumer.subscribe(pattern=...)`` under ``group_protocol="consumer"``. A pattern given as ``str`` or
+    ``re.Pattern`` is evaluated by the client instead. The client then needs the metadata of all topics.
 
     Args:
-        pattern: in RE2's syntax. The whole name of a topic has to match.
+        pattern: a pattern in RE2's syntax. It has to match the whole name of a topic.
 
     Raises:
-        TypeError, ValueError: it is not a string, or empty.
+        TypeError, ValueError: the pattern is not a string, or it is empty.
     """
 
     pattern: str

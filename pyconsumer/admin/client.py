@@ -1,4 +1,7 @@
-"""``KafkaAdminClient``: the facade. Calls end within their ``timeout_ms``. Those of several threads take turns."""
+"""``KafkaAdminClient``: the public class.
+
+Calls end within their ``timeout_ms``. Those of several threads take turns.
+"""
 
 from __future__ import annotations
 
@@ -51,16 +54,16 @@ _ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class KafkaAdminClient:
-    """Client that manages topics, groups and settings.
+    """Manages topics, groups and settings of a cluster.
 
     Args:
-        configs: settings in a mapping, which allows Kafka's dotted names.
-        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
-            machine's.
+        configs: mappings with settings. They may use Kafka's dotted names.
+        clock: the source of time. Tests can pass a :class:`pyconsumer.testing.RunningClock` and move it ahead. By
+            default it is the machine's clock.
         settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`. ``bootstrap_servers`` is required.
 
-    Every method takes ``timeout_ms``, ``default_api_timeout_ms`` where it is None, and raises ``KafkaTimeoutError``
-    when that has passed.
+    Every method takes ``timeout_ms``. None means ``default_api_timeout_ms``. When the time is up, the method raises
+    ``KafkaTimeoutError``.
     """
 
     _closed = True  # until the sockets are there
@@ -68,7 +71,7 @@ class KafkaAdminClient:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
-        """Make an admin client with settings from a properties file and from the environment.
+        """Create an admin client with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
 
@@ -121,7 +124,7 @@ class KafkaAdminClient:
         """Return the names of all topics, sorted.
 
         Args:
-            include_internal: also Kafka's own, such as ``__consumer_offsets``.
+            include_internal: True includes Kafka's own topics, such as ``__consumer_offsets``.
 
         Example::
 
@@ -137,10 +140,10 @@ class KafkaAdminClient:
     def describe_topics(
         self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> list[TopicDescription]:
-        """Return the partitions, leaders and replicas of topics, by default of all.
+        """Return the partitions, leaders and replicas of topics. Without names, of all topics.
 
         Raises:
-            UnknownTopicOrPartitionError: one of them does not exist.
+            UnknownTopicOrPartitionError: one of the topics does not exist.
 
         Example::
 
@@ -161,12 +164,12 @@ class KafkaAdminClient:
         """Create topics.
 
         Args:
-            new_topics: descriptions, or names for topics with the broker's defaults.
-            validate_only: check the request without creating anything.
-            raise_errors: True raises the first error. False returns errors in the result.
+            new_topics: descriptions of topics. A name alone creates a topic with the broker's defaults.
+            validate_only: True checks the request and creates nothing.
+            raise_errors: True raises the first error. False returns the errors in the result.
 
         Returns:
-            The error of each topic, None for success.
+            The error of each topic, or None for success.
 
         Example::
 
@@ -183,7 +186,7 @@ class KafkaAdminClient:
     def delete_topics(
         self, names: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
     ) -> dict[str, KafkaError | None]:
-        """Delete topics with their data. Return the error of each topic, None for success.
+        """Delete topics with their data. Return the error of each topic, or None for success.
 
         Example::
 
@@ -200,7 +203,9 @@ class KafkaAdminClient:
         raise_errors: bool = True,
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Raise the numbers of partitions to the totals given. Return the error of each topic, None for success.
+        """Increase the number of partitions of topics to the given totals.
+
+        Return the error of each topic, or None for success.
 
         Example::
 
@@ -217,7 +222,9 @@ class KafkaAdminClient:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition (-1: all), and return the first offset that is left.
+        """Delete the records before an offset of each partition (-1: all records).
+
+        Return the first offset that remains.
 
         Example::
 
@@ -232,10 +239,12 @@ class KafkaAdminClient:
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of the start, of the end, or of the first record at or after a time in ms (None if absent).
+        """Return an offset of each partition: the start, the end, or the first record at or after a time in ms.
+
+        The offset is None if there is no such record.
 
         Args:
-            isolation_level: under ``read_committed`` the end is the last stable offset.
+            isolation_level: with ``read_committed`` the end is the last stable offset.
 
         Example::
 
@@ -258,10 +267,10 @@ class KafkaAdminClient:
         """Return the topics, brokers and groups that have settings, by type and name (KIP-1142, Kafka 4.1).
 
         Args:
-            types: only those of these types. A group is listed if a setting of its own was made.
+            types: list only resources of these types. A group is listed if it has settings of its own.
 
         Raises:
-            UnsupportedVersionError: the brokers are too old for it.
+            UnsupportedVersionError: the brokers are too old for this request.
 
         Example::
 
@@ -290,7 +299,7 @@ class KafkaAdminClient:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> None:
-        """Change only the named settings. None resets one to its default (KIP-339).
+        """Change the named settings, and no others. The value None resets a setting to its default (KIP-339).
 
         Example::
 
@@ -305,7 +314,7 @@ class KafkaAdminClient:
     def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Return the groups of all brokers by id, optionally only those of certain states or types.
+        """Return the groups of all brokers by id. ``states`` and ``types`` select some of them.
 
         Example::
 
@@ -319,7 +328,9 @@ class KafkaAdminClient:
     def describe_groups(
         self, group_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> dict[str, GroupDescription]:
-        """Return state, assignor and members of groups, of the classic and the newer consumer protocol (KIP-848).
+        """Return the state, assignor and members of groups.
+
+        Both the classic and the consumer protocol (KIP-848) are supported.
 
         Raises:
             GroupIdNotFoundError: a group does not exist, or is a share or streams group.
@@ -342,7 +353,7 @@ class KafkaAdminClient:
     def delete_groups(
         self, group_ids: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
     ) -> dict[str, KafkaError | None]:
-        """Delete empty groups with their offsets. Return the error of each group, None for success.
+        """Delete empty groups with their offsets. Return the error of each group, or None for success.
 
         Raises:
             NonEmptyGroupError: a group has members. The message names them.
@@ -368,7 +379,9 @@ class KafkaAdminClient:
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, for some partitions or all. Empty if there is no such group.
+        """Return the committed offsets of a group, for the given partitions or for all.
+
+        Empty if there is no such group.
 
         Example::
 
@@ -388,7 +401,7 @@ class KafkaAdminClient:
     def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
-        """Set the committed offsets of a group that has no members. Create the group if it does not exist.
+        """Set the committed offsets of a group that has no members. If the group does not exist, it is created.
 
         Raises:
             UnknownMemberIdError: the group has members. The message names them.
@@ -402,10 +415,10 @@ class KafkaAdminClient:
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> None:
-        """Delete the committed offsets of a group for some partitions.
+        """Delete the committed offsets of a group for the given partitions.
 
         Raises:
-            GroupSubscribedToTopicError: members of the group read such a topic. The message names them.
+            GroupSubscribedToTopicError: members of the group read one of these topics. The message names them.
             GroupIdNotFoundError: there is no such group.
 
         Example::
@@ -430,9 +443,9 @@ class KafkaAdminClient:
 
         Args:
             states: return only transactions in these states, such as ``Ongoing``.
-            producer_ids: return only those of these producers.
+            producer_ids: return only transactions of these producers.
             min_duration_ms: return only transactions that have been open for longer (KIP-994).
-            pattern: a regular expression for whole ids (KIP-1152).
+            pattern: a regular expression that must match the whole id (KIP-1152).
 
         Example::
 
@@ -457,7 +470,7 @@ class KafkaAdminClient:
         """Return state, producer and partitions of transactions.
 
         Raises:
-            TransactionalIdNotFoundError: no producer has used one of the ids lately.
+            TransactionalIdNotFoundError: no producer has recently used one of the ids.
 
         Example::
 
@@ -476,7 +489,7 @@ class KafkaAdminClient:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """Return the producers that the leaders of partitions know, with their open transactions.
+        """Return the active producers of partitions, as the leaders know them, with their open transactions.
 
         Example::
 
@@ -499,10 +512,11 @@ class KafkaAdminClient:
         max_transaction_timeout_ms: int = 900_000,
         timeout_ms: int | None = None,
     ) -> list[HangingTransaction]:
-        """Find transactions that hold up readers of partitions, and that no coordinator will ever end.
+        """Find hanging transactions: they hold up readers of partitions, and no coordinator will ever end them.
 
         Args:
-            max_transaction_timeout_ms: ``transaction.max.timeout.ms`` of the brokers: younger ones may still be ended.
+            max_transaction_timeout_ms: the brokers' setting ``transaction.max.timeout.ms``. A younger transaction may
+                still be ended.
 
         Example::
 
@@ -514,13 +528,13 @@ class KafkaAdminClient:
         )
 
     def abort_transaction(self, partition: TopicPartition, start_offset: int, *, timeout_ms: int | None = None) -> None:
-        """Abort a hanging transaction in one partition. (Transactions that have a coordinator end by their timeout.)
+        """Abort a hanging transaction in one partition. (A transaction that has a coordinator ends by its timeout.)
 
         Args:
-            start_offset: of the transaction, as :meth:`describe_producers` names it.
+            start_offset: the first offset of the transaction, from :meth:`describe_producers`.
 
         Raises:
-            InvalidTxnStateError: no open transaction begins there.
+            InvalidTxnStateError: no open transaction begins at this offset.
 
         Example::
 
@@ -534,7 +548,7 @@ class KafkaAdminClient:
         """Fence the producers that use these transactional ids, and abort their open transactions (KIP-588).
 
         Returns:
-            Producer id and new epoch of each.
+            The producer id and the new epoch for each transactional id.
 
         Example::
 
@@ -567,7 +581,7 @@ class KafkaAdminClient:
             self._lock.release()
 
     def close(self) -> None:
-        """Wait for a call that another thread is making, then close all connections. A second call has no effect.
+        """Close all connections. If another thread is making a call, wait for it first. A second close has no effect.
 
         Example::
 
@@ -607,15 +621,16 @@ class KafkaAdminClient:
 
 
 def run_steps(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[R]], timeout_ms: int | None) -> R:
-    """Run requests that have no method, over the connections of an admin client.
+    """Run requests for which there is no method, over the connections of an admin client.
 
     Args:
-        steps: the call as a generator. It gets the client's :class:`.Calls`, and its deadline (monotonic seconds).
+        steps: a function that returns the call as a generator. Its arguments are the client's :class:`.Calls` and the
+            deadline (monotonic seconds).
         timeout_ms: as for the client's methods.
 
     Raises:
         KafkaTimeoutError: the call did not finish in time.
-        IllegalStateError: the client is closed, or was made before a fork.
+        IllegalStateError: the client is closed, or was created before a fork.
     """
     return admin._run(lambda until: steps(admin._calls, until), timeout_ms)
 

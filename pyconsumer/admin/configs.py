@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: read and change. Also the resources that have any."""
+"""Admin calls for settings of topics, brokers and groups: read and change them. Also the resources that have any."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ def _target(calls: Calls, resource: ConfigResource) -> Target | None:
 
 
 def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: float) -> Steps[list[ConfigResource]]:
-    """Return the resources of these types that have settings, sorted. Without a type, of all (KIP-1142).
+    """Return the resources of these types that have settings, sorted.
+
+    Without types, the resources of all types (KIP-1142).
 
     Raises:
-        UnsupportedVersionError: the broker lists client metrics alone (before Apache Kafka 4.1), or cannot list them.
+        UnsupportedVersionError: the broker (before Apache Kafka 4.1) can only list client metrics, or cannot list
+            resources at all.
         KafkaError: the broker's error.
     """
     wanted = sorted({int(ConfigResourceType(kind)) for kind in types})
@@ -102,10 +105,10 @@ def alter(
     *,
     validate_only: bool = False,
 ) -> Steps[None]:
-    """Set settings, or with None give them back their default. Others stay as they are (KIP-339).
+    """Set settings. The value None resets a setting to its default. Other settings are not changed (KIP-339).
 
     Raises:
-        KafkaError: the broker's error for a resource. Others may have been changed.
+        KafkaError: the broker's error for one resource. Other resources may have been changed.
     """
     for resource, values in changes.items():
         response = yield from calls.call(

@@ -1,4 +1,4 @@
-"""Groups and their offsets: list, describe, delete, read and change positions."""
+"""Admin calls for groups: list, describe and delete them, and read, change and delete their offsets."""
 
 from __future__ import annotations
 
@@ -58,11 +58,12 @@ def list_all(
     """Return the groups of all brokers, by id.
 
     Args:
-        states, types: only those, such as ``Stable`` and ``consumer``, or empty for all.
+        states, types: return only groups with these states and types, such as ``Stable`` and ``consumer``. Empty for
+            all.
 
     Raises:
-        UnsupportedVersionError: a broker is too old for such a filter.
-        KafkaError: a broker could not be asked.
+        UnsupportedVersionError: a broker is too old for this filter.
+        KafkaError: a broker did not answer.
     """
     yield from calls.known_cluster(deadline)
     found: dict[str, GroupListing] = {}
@@ -86,10 +87,10 @@ def list_all(
 
 
 def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    """Describe a group of the classic or of the newer consumer protocol (KIP-848).
+    """Describe a group of the classic or of the consumer protocol (KIP-848).
 
     Raises:
-        GroupIdNotFoundError: there is no such group, or it is of another type.
+        GroupIdNotFoundError: there is no such group, or it has another type.
         KafkaError: the coordinator's error.
     """
     try:
@@ -245,7 +246,7 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
     """Remove an empty group with its offsets.
 
     Raises:
-        NonEmptyGroupError: the group has members, which are named.
+        NonEmptyGroupError: the group has members. The message names them.
         GroupIdNotFoundError, KafkaError: the coordinator's error.
     """
 
@@ -269,7 +270,10 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
 def offsets_of(
     calls: Calls, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: float
 ) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
-    """Return the committed offsets of a group, for some partitions or all. Those without one are left out."""
+    """Return the committed offsets of a group, for the given partitions or for all.
+
+    Partitions without a committed offset are left out.
+    """
     wanted = None if partitions is None else list(partitions)
     sent_version = offset_fetch.OffsetFetchRequest.MIN_VERSION
 
@@ -307,7 +311,7 @@ def commit_offsets(
     """Set the offsets of a group that has no members.
 
     Raises:
-        UnknownMemberIdError: the group has members, which are named.
+        UnknownMemberIdError: the group has members. The message names them.
         KafkaError: the coordinator's error.
     """
 
@@ -335,7 +339,7 @@ def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartit
     """Delete committed offsets (KIP-496).
 
     Raises:
-        GroupSubscribedToTopicError: members, which are named, read such a topic.
+        GroupSubscribedToTopicError: members of the group read one of these topics. The message names them.
         GroupIdNotFoundError, KafkaError: the coordinator's error.
     """
     topics: dict[str, offset_delete.OffsetDeleteRequestTopic] = {}

@@ -1,4 +1,4 @@
-"""Topics: list, describe, create, delete, partitions, records."""
+"""Admin calls for topics: list, describe, create and delete them, add partitions, delete records."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def _metadata(calls: Calls, names: list[str] | None, deadline: float) -> Steps[m
 
 
 def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[list[TopicDescription]]:
-    """Describe topics, in the order requested. All topics, in order of name, by default.
+    """Describe topics, in the order of ``names``. Without names, describe all topics in alphabetical order.
 
     Raises:
-        UnknownTopicOrPartitionError: one does not exist.
-        KafkaError: the broker's error for one of them.
+        UnknownTopicOrPartitionError: one of the topics does not exist.
+        KafkaError: the broker's error for one of the topics.
     """
     response = yield from _metadata(calls, names, deadline)
     found: dict[str, TopicDescription] = {}
@@ -111,7 +111,7 @@ def describe_cluster(calls: Calls, deadline: float) -> Steps[ClusterDescription]
 def create(
     calls: Calls, topics: list[NewTopic], deadline: float, *, validate_only: bool = False
 ) -> Steps[dict[str, KafkaError | None]]:
-    """Create topics, and return each topic's error by name, None for success."""
+    """Create topics. Return each topic's error by name, or None for success."""
     request = create_topics.CreateTopicsRequest(
         topics=[
             create_topics.CreatableTopic(
@@ -145,7 +145,7 @@ def create(
 
 
 def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, KafkaError | None]]:
-    """Delete topics, and return each topic's error by name, None for success."""
+    """Delete topics. Return each topic's error by name, or None for success."""
 
     def build(version: int) -> delete_topics.DeleteTopicsRequest:
         timeout_ms = _left_ms(calls, deadline)
@@ -171,7 +171,7 @@ def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, K
 def raise_partitions(
     calls: Calls, wanted: Mapping[str, int | NewPartitions], deadline: float, *, validate_only: bool = False
 ) -> Steps[dict[str, KafkaError | None]]:
-    """Give topics more partitions, and return each topic's error by name, None for success."""
+    """Increase the number of partitions of topics. Return each topic's error by name, or None for success."""
     topics = []
     for name, count in wanted.items():
         new = count if isinstance(count, NewPartitions) else NewPartitions(count)
@@ -200,10 +200,12 @@ def raise_partitions(
 def delete_before(
     calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float
 ) -> Steps[dict[TopicPartition, int]]:
-    """Move the start of logs forward, and return each one's new start. -1 as offset stands for the high watermark.
+    """Delete the records before an offset of each partition, and return the new start of each log.
+
+    The offset -1 means the high watermark.
 
     Raises:
-        KafkaError: the broker's error for a partition. Others may have been changed.
+        KafkaError: the broker's error for one partition. Other partitions may have been changed.
     """
 
     def ask(node: int, asked: Mapping[TopicPartition, int]) -> RequestFuture[ClientResponse]:

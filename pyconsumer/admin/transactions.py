@@ -1,4 +1,4 @@
-"""Transactions of a cluster: list, describe and end them, and find those that no producer will end (KIP-664)."""
+"""Admin calls for transactions: list, describe, fence, abort, and find hanging ones (KIP-664)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def list_all(
     """Return the transactional ids of all brokers, sorted.
 
     Raises:
-        UnsupportedVersionError: a broker is too old for a filter.
-        KafkaError: a broker could not be asked, or a filter is none.
+        UnsupportedVersionError: a broker is too old for one of the filters.
+        KafkaError: a broker did not answer, or a filter has an unknown value.
     """
     yield from calls.known_cluster(deadline)
     request = list_transactions.ListTransactionsRequest(
@@ -76,7 +76,10 @@ def list_all(
 
 
 def describe(calls: Calls, transactional_id: str, deadline: float) -> Steps[TransactionDescription]:
-    """Describe the transaction of an id. Raises ``TransactionalIdNotFoundError`` if no producer has used it lately."""
+    """Describe the transaction of a transactional id.
+
+    Raises ``TransactionalIdNotFoundError`` if no producer has recently used the id.
+    """
     coordinator = None
 
     def target(until: float) -> Steps[int | None]:
@@ -173,10 +176,10 @@ def _abort(calls: Calls, tp: TopicPartition, producer: ProducerState, deadline: 
 
 
 def abort(calls: Calls, tp: TopicPartition, start_offset: int, deadline: float) -> Steps[None]:
-    """Abort the transaction of a partition that begins at an offset.
+    """Abort the transaction that begins at an offset of a partition.
 
     Raises:
-        InvalidTxnStateError: none begins there.
+        InvalidTxnStateError: no transaction begins at this offset.
     """
     producers = yield from describe_producers_of(calls, tp, deadline)
     found = [one for one in producers if one.transaction_start_offset == start_offset]
@@ -211,10 +214,10 @@ def fence(calls: Calls, transactional_id: str, deadline: float) -> Steps[tuple[i
 def find_hanging(
     calls: Calls, partitions: Iterable[TopicPartition], max_timeout_ms: int, deadline: float
 ) -> Steps[list[HangingTransaction]]:
-    """Find transactions that hold partitions back and that no coordinator knows (KIP-664).
+    """Find transactions that hold up readers of partitions, and that no coordinator knows (KIP-664).
 
     Args:
-        max_timeout_ms: ``transaction.max.timeout.ms`` of the brokers: a younger transaction may still be ended.
+        max_timeout_ms: the brokers' setting ``transaction.max.timeout.ms``. A younger transaction may still be ended.
     """
     now_ms = int(time.time() * 1000)
     suspects: list[tuple[TopicPartition, ProducerState]] = []

@@ -27,7 +27,7 @@ _MOST_NAMED = 10
 
 
 class OffsetSpec(IntEnum):
-    """Special timestamps of ListOffsets."""
+    """Special timestamps for ListOffsets."""
 
     LATEST = -1
     EARLIEST = -2
@@ -35,7 +35,7 @@ class OffsetSpec(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """Kinds of resources that have settings, with Kafka's numbers."""
+    """Types of resources that have settings, with Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -46,7 +46,7 @@ class ConfigResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. -1 leaves the number of partitions or replicas to the broker (KIP-464)."""
+    """A topic to create. -1 lets the broker choose the number of partitions or replicas (KIP-464)."""
 
     name: str
     num_partitions: int = -1
@@ -57,7 +57,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The number of partitions that a topic is to have, and optionally the brokers of each new one."""
+    """The new number of partitions of a topic, and optionally the brokers for each new partition."""
 
     total_count: int
     new_assignments: Sequence[Sequence[int]] | None = None
@@ -65,7 +65,7 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic: ``topic_id`` is in Kafka's base64 form. ``partitions`` are in order."""
+    """A topic with its partitions in order. ``topic_id`` is in Kafka's base64 form."""
 
     name: str
     topic_id: str
@@ -84,7 +84,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as listed. ``state`` and ``group_type`` are empty where the broker is too old to report them."""
+    """A group in a list of groups. ``state`` and ``group_type`` are empty if the broker is too old to report them."""
 
     group_id: str
     protocol_type: str
@@ -95,18 +95,18 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group, with the partitions that it owns and the topics that it asked for.
+    """A member of a group, with the partitions that it owns and the topics that it has subscribed to.
 
-    The attributes are those of groups of type ``consumer`` (KIP-848). In other groups each is None.
+    The attributes below exist for groups of type ``consumer`` (KIP-848). In other groups they are None.
 
     Attributes:
         epoch: the member's epoch. It is below the group's epoch until the member has revoked all partitions that are
-            not in its ``target``. Then other members may still hold partitions of the ``target``.
+            not in ``target``. Even then, other members may still hold partitions of ``target``.
         target: the partitions that the member will own in the end.
-        topic_pattern: the regular expression (RE2) that it subscribed to.
-        rack_id: its rack.
-        member_type: ``consumer``, or ``classic`` for a member of the classic protocol, or None if the broker does not
-            say.
+        topic_pattern: the regular expression (RE2) that the member has subscribed to.
+        rack_id: the member's rack.
+        member_type: ``consumer``, or ``classic`` for a member that uses the classic protocol. None if the broker does
+            not report it.
     """
 
     member_id: str
@@ -124,12 +124,14 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group: ``protocol`` is the assignor's name, ``state`` such as ``Stable`` or ``Empty``.
+    """A group with its state and members. ``protocol`` is the assignor's name.
+
+    ``state`` is a word such as ``Stable`` or ``Empty``.
 
     Attributes:
-        group_type: ``classic``, or ``consumer`` for a group of the newer protocol (KIP-848).
-        epoch: of a group of type ``consumer``, raised by each change of members, subscriptions or topics.
-        assignment_epoch: the epoch that its present target assignment was made for.
+        group_type: ``classic``, or ``consumer`` for a group of the consumer protocol (KIP-848).
+        epoch: the epoch of a group of type ``consumer``. Each change of members, subscriptions or topics raises it.
+        assignment_epoch: the group epoch for which the present target assignment was made.
     """
 
     group_id: str
@@ -144,11 +146,14 @@ class GroupDescription:
 
     @property
     def size(self) -> str:
-        """Return how many members in words: ``1 member``, ``3 members``."""
+        """Return the number of members in words, such as ``1 member`` or ``3 members``."""
         return "1 member" if len(self.members) == 1 else f"{len(self.members)} members"
 
     def who(self) -> str:
-        """The state and members in words, empty without members: ``is Stable with 1 member: reader (/10.0.0.1)``."""
+        """The state and the members in words, such as ``is Stable with 1 member: reader (/10.0.0.1)``.
+
+        Empty if there are no members.
+        """
         if not self.members:
             return ""
         shown = [
@@ -161,9 +166,9 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A resource whose settings are read or changed. ``name`` is a topic's name or a broker's id.
+    """A resource whose settings are read or changed. ``name`` is the name of a topic or the id of a broker.
 
-    The type may also be given by its name or number: ``ConfigResource("topic", "orders")``.
+    You can also give the type by its name or number: ``ConfigResource("topic", "orders")``.
 
     Raises:
         ValueError: there is no such type.
@@ -184,11 +189,11 @@ class ConfigResource:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting.
+    """One setting of a resource.
 
     Attributes:
-        source: Kafka's number (1 topic, 4 static broker, 5 default, ...).
-        config_type: Kafka's number of the value's type (1 boolean, 2 string, 3 int, ...), 0 if unknown.
+        source: where the value comes from, as Kafka's number (1 topic, 4 static broker, 5 default, ...).
+        config_type: type of the value, as Kafka's number (1 boolean, 2 string, 3 int, ...). 0 if unknown.
     """
 
     name: str
@@ -205,7 +210,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id: ``state`` such as ``Ongoing`` or ``CompleteCommit``."""
+    """A transactional id and its state. ``state`` is a word such as ``Ongoing`` or ``CompleteCommit``."""
 
     transactional_id: str
     producer_id: int
@@ -218,8 +223,9 @@ class TransactionDescription:
     """The transaction of a transactional id.
 
     Attributes:
-        start_ms: ms since the epoch, or None if none is open.
-        partitions: those that it has written to, or whose offsets it commits, until they have their markers.
+        start_ms: start of the transaction, in ms since the epoch. None if no transaction is open.
+        partitions: the partitions to which the transaction has written or whose offsets it commits. A partition is
+            removed when it has its marker.
     """
 
     transactional_id: str
@@ -237,9 +243,9 @@ class ProducerState:
     """A producer, as the leader of a partition knows it.
 
     Attributes:
-        last_timestamp_ms: of its last batch, ms since the epoch.
-        coordinator_epoch: of the last marker. -1 before the first one.
-        transaction_start_offset: of its open transaction, None without.
+        last_timestamp_ms: timestamp of the producer's last batch, in ms since the epoch.
+        coordinator_epoch: coordinator epoch of the last marker. -1 before the first marker.
+        transaction_start_offset: first offset of the producer's open transaction. None if no transaction is open.
     """
 
     producer_id: int
@@ -251,13 +257,16 @@ class ProducerState:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has a transaction open in the partition."""
+        """Return whether the producer has an open transaction in the partition."""
         return self.transaction_start_offset is not None
 
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A transaction that holds a partition back and will not end; ``transactional_id`` is None if it is unknown."""
+    """A transaction that holds up readers of a partition and will not end.
+
+    ``transactional_id`` is None if it is unknown.
+    """
 
     partition: TopicPartition
     producer: ProducerState

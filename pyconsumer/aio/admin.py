@@ -113,12 +113,12 @@ def _awaited(
 
 
 class AsyncKafkaAdminClient:
-    """Client that manages topics, groups and settings from an event loop (asyncio or uvloop).
+    """Manages topics, groups and settings of a cluster from an event loop (asyncio or uvloop).
 
     Args:
-        configs: settings in a mapping, which allows Kafka's dotted names.
-        clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
-            the machine.
+        configs: mappings with settings. They may use Kafka's dotted names.
+        clock: the source of time. Tests can pass a :class:`pyconsumer.testing.RunningClock` and move it ahead. By
+            default it is the machine's clock.
         settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`. ``bootstrap_servers`` is required.
 
     Raises:
@@ -131,7 +131,7 @@ class AsyncKafkaAdminClient:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
-        """Return an admin client with settings from a properties file and from the environment.
+        """Create an admin client with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
 
@@ -179,7 +179,9 @@ class AsyncKafkaAdminClient:
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
 
     async def close(self) -> None:
-        """Close the connections at once. A call of another task in progress fails. A second call has no effect.
+        """Close all connections at once. If another task is making a call, that call fails.
+
+        A second close has no effect.
 
         Example::
 

@@ -1,4 +1,4 @@
-"""``awaited``: a call of a blocking client as a coroutine function. There is no other way from one to the other.
+"""``awaited``: makes a coroutine function of a blocking client's call. There is no other way from one to the other.
 
 The call itself is written once, in the blocking class: ``KafkaConsumer.position``, ``KafkaAdminClient.list_topics``,
 ``MockConsumer.committed``. An asyncio class names the class from which its coroutines are made, and writes those that
@@ -34,7 +34,7 @@ def awaited(
 
     Args:
         method: the blocking method.
-        run: begins the call. By default on the asyncio object itself.
+        run: a function that begins the call. By default the call begins on the asyncio object itself.
     """
 
     @functools.wraps(method)
@@ -48,14 +48,14 @@ def awaited(
 def with_awaited(
     interface: type, blocking: type, run: Run = _on_itself, *, forward: str | None = None
 ) -> Callable[[C], C]:
-    """Return a class decorator that adds the calls of an interface which the class itself does not write.
+    """Return a class decorator. It adds the calls of an interface that the class does not define itself.
 
     Args:
-        interface: the interface for asyncio, which has the signatures and docstrings.
-        blocking: the class that has the calls.
+        interface: the interface for asyncio, with signatures and docstrings.
+        blocking: the blocking class, which has the bodies of the calls.
         run: see :func:`awaited`.
-        forward: the attribute with the blocking object, on which calls that do not wait are made. None if the class
-            has these calls itself.
+        forward: the name of the attribute that holds the blocking object. Calls that do not wait are made on that
+            object. None if the class has these calls itself.
     """
 
     def fill(cls: C) -> C:
@@ -82,8 +82,8 @@ def _forwarded(method: Callable[..., R], attribute: str) -> Callable[..., R]:
 
 
 def not_written(name: str) -> AttributeError:
-    """Return the error of a call of an interface that a class does not have.
+    """Return the error for a call that is in the interface but not in the class.
 
-    It is not ``NotImplementedError``, by which type checkers know calls that each class must write.
+    The error is not ``NotImplementedError``. Type checkers take that as a sign that each class must define the call.
     """
     return AttributeError(f"this class has no {name}()")

@@ -47,20 +47,21 @@ T = TypeVar("T")
 
 
 class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
-    """A rebalance listener whose methods are coroutines, which ``poll`` awaits.
+    """A rebalance listener whose methods are coroutines. ``poll`` awaits them.
 
-    They may await calls such as ``commit``, ``committed`` and ``position``. There ``poll`` and calls that change the
-    subscription raise ``IllegalStateError``. A plain :class:`pyconsumer.ConsumerRebalanceListener` works as well.
+    The methods may await calls such as ``commit``, ``committed`` and ``position``. If they call ``poll`` or change the
+    subscription, that raises ``IllegalStateError``. A plain :class:`pyconsumer.ConsumerRebalanceListener` works as
+    well.
     """
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:  # type: ignore[override]
-        """Commit processed records, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_revoked`."""
+        """Commit processed records. See :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_revoked`."""
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:  # type: ignore[override]
-        """Prepare for new partitions, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_assigned`."""
+        """Prepare for new partitions. See :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_assigned`."""
 
     async def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:  # type: ignore[override]
-        """Discard the state of lost partitions. By default it awaits :meth:`on_partitions_revoked`."""
+        """Discard the state of lost partitions. By default this awaits :meth:`on_partitions_revoked`."""
         await self.on_partitions_revoked(lost)
 
 
@@ -69,20 +70,21 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
     """Reads records from Kafka on an event loop (asyncio or uvloop).
 
     Args:
-        topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
-            names.
-        clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
-            the machine.
-        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
-            ``value_deserializer`` decide the types of keys and values. Without them both are ``bytes``.
+        topics: names of topics to subscribe to. A mapping in this place is read as settings, with Kafka's dotted names
+            if you like.
+        clock: the source of time. Tests can pass a :class:`pyconsumer.testing.RunningClock` and move it ahead. By
+            default it is the machine's clock.
+        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. Type checkers derive the types of keys and
+            values from ``key_deserializer`` and ``value_deserializer``. Without deserializers, keys and values are
+            ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
-    The consumer belongs to the loop of its first awaited call. Use it in ``async with``, or await :meth:`close`. One
-    task at a time may poll. All tasks of the loop may commit, seek, pause, and read positions and metrics, and all
-    threads may call :meth:`wakeup`. A cancelled call has no effect on positions: its records stay buffered. If a commit
-    is cancelled, its request stays in flight.
+    The consumer belongs to the loop of its first awaited call. Use it in ``async with``, or await :meth:`close`. Only
+    one task at a time may poll. All tasks of the loop may commit, seek, pause, and read positions and metrics. Any
+    thread may call :meth:`wakeup`. If a call for records is cancelled, the positions do not move, and the records stay
+    buffered. If a commit is cancelled, its request stays in flight.
 
     Names, settings and errors are those of :class:`pyconsumer.KafkaConsumer`, which documents each call in full.
     """

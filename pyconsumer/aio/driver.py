@@ -50,14 +50,14 @@ LONGEST_TURN_S: Final = 0.005
 
 
 def own_loop(name: str, mine: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEventLoop:
-    """Return the running loop, after checking that an object may be used in it.
+    """Return the running loop, after checking that the object may be used in it.
 
     Args:
         name: name of the object, for messages.
-        mine: the loop of its first call, or None if this is the first one.
+        mine: the loop of the object's first call, or None before the first call.
 
     Raises:
-        IllegalStateError: no loop is running in this thread, or another one than ``mine``.
+        IllegalStateError: no loop is running in this thread, or the running loop is not ``mine``.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -73,10 +73,10 @@ def own_loop(name: str, mine: asyncio.AbstractEventLoop | None) -> asyncio.Abstr
 
 
 async def yield_to_loop() -> None:
-    """Let all tasks run that are ready, or whose timer has expired.
+    """Let all tasks run that are ready or whose timer has expired.
 
-    A sleeping task runs two iterations after its timer: the first one completes its future, the second one resumes it.
-    In each of them the caller comes first, hence three.
+    A sleeping task resumes two iterations after its timer: the first iteration completes its future, the second one
+    resumes it. In each iteration the caller comes first. So the caller must yield three times.
     """
     for _ in range(3):
         await asyncio.sleep(0)
@@ -106,11 +106,13 @@ class _Waiter:
 
 
 class TaskDriver(ABC):
-    """Runs blocking calls, which are generators, as coroutines: the loop's driver of :mod:`pyconsumer.network.futures`.
+    """Runs blocking calls, which are generators, as coroutines.
+
+    It is the driver for event loops in :mod:`pyconsumer.network.futures`.
 
     Args:
         name: name of the application's object, for messages.
-        now: the clock.
+        now: returns the present time.
 
     Attributes:
         turn_began: when a call of this driver last yielded to the loop (monotonic seconds).
@@ -123,10 +125,10 @@ class TaskDriver(ABC):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop. The first call makes it that of this driver.
+        """Return the running loop. At the first call, that loop becomes the loop of this driver.
 
         Raises:
-            IllegalStateError: no loop is running in this thread, or another one than at the first call.
+            IllegalStateError: no loop is running in this thread, or it is not the loop of the first call.
         """
         loop = self._loop = own_loop(self._name, self._loop)
         return loop
@@ -137,7 +139,7 @@ class TaskDriver(ABC):
         Args:
             steps: the generator.
             deadline: monotonic seconds.
-            interruptible: whether :meth:`interrupt` ends it.
+            interruptible: True if :meth:`interrupt` may end the call.
 
         Raises:
             KafkaTimeoutError: the call did not finish before the deadline.
@@ -171,12 +173,12 @@ class TaskDriver(ABC):
 
 
 class LoopDriver(TaskDriver):
-    """Runs the calls of one client on the event loop in which the first of them is made.
+    """Runs the calls of one client on one event loop: the loop in which its first call was made.
 
     Args:
         client: the network client.
         name: name of the application's object, for messages.
-        check: called when a wait is over. An error that it raises is thrown into the call.
+        check: called after each wait. If it raises an error, the error is thrown into the call.
     """
 
     def __init__(
@@ -204,11 +206,11 @@ class LoopDriver(TaskDriver):
 
     @property
     def loop_is_closed(self) -> bool:
-        """True if the loop of this driver was closed."""
+        """Return whether the loop of this driver was closed."""
         return self._loop is not None and self._loop.is_closed()
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop, as :meth:`TaskDriver.bind`, and let it watch the client's descriptor."""
+        """Return the running loop (see :meth:`TaskDriver.bind`), and let it watch the client's file descriptor."""
         loop = asyncio._get_running_loop()
         if loop is not None and loop is self._loop and self._watches:
             return loop
@@ -225,9 +227,9 @@ class LoopDriver(TaskDriver):
             self._arm(-math.inf)
 
     def recheck(self) -> None:
-        """Resume all calls, because one of them has changed something that others may wait for.
+        """Resume all calls, because one of them has made a change for which others may wait.
 
-        A call that lets others run before it waits is no waiter yet. It sees that the count has changed.
+        A call that is yielding to other tasks before its wait is not resumed. It sees later that the count has changed.
         """
         self._events += 1
         for waiter in list(self._waiters):
@@ -308,7 +310,10 @@ class LoopDriver(TaskDriver):
     # -- calls -------------------------------------------------------------------------------------------------------
 
     async def let_others_run(self) -> None:
-        """Yield to the loop, before a call changes anything, if none has done so for :data:`LONGEST_TURN_S`."""
+        """Yield to the loop if no call has yielded for :data:`LONGEST_TURN_S`.
+
+        Call this before a call changes anything.
+        """
         if not self._client.closed:
             self._client.arm_read_ahead()
         self._yielding += 1
@@ -356,7 +361,7 @@ class LoopDriver(TaskDriver):
                 waiter.resume(error)
 
     def close(self) -> None:
-        """Close the client at once, and resume all calls, whose requests have failed."""
+        """Close the client at once. Its requests fail, and all calls are resumed."""
         self._stop_watching()
         self._client.close()
         if self._timer is not None:
@@ -367,7 +372,7 @@ class LoopDriver(TaskDriver):
                 waiter.resume()
 
     def abandon(self) -> None:
-        """Close the descriptors of a client that was dropped without ``close``. Any thread may call this."""
+        """Close the file descriptors of a client that was dropped without ``close``. Any thread may call this."""
         loop, client, fileno, watches = self._loop, self._client, self._fileno, self._watches
         self._watches = False
         if loop is None or not watches or loop.is_closed():

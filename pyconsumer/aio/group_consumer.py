@@ -1,4 +1,4 @@
-"""``GroupConsumer``: a consumer whose group is driven by a task, also while the program is in no call.
+"""``GroupConsumer``: a consumer whose group is driven by a separate task, even between the program's calls.
 
 :mod:`pyconsumer.compat.aiokafka` wraps it, and has that task: :mod:`pyconsumer.compat.aiokafka.background` has the
 rules. It runs the generators of :class:`~pyconsumer.consumer.delegate.ConsumerDelegate` with ``apart`` in their names.
@@ -26,19 +26,19 @@ T = TypeVar("T")
 
 
 class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
-    """An ``AsyncKafkaConsumer`` whose owner drives its group by :meth:`serve`.
+    """An ``AsyncKafkaConsumer`` whose group is driven by a task of its owner. The task calls :meth:`serve`.
 
     Attributes:
-        latest: a list of the record that was returned alone and last, or of None. The owner puts a record there that it
-            takes out of ``prefetched`` itself.
-        prefetched: records that the owner may return without a call, as iteration does.
+        latest: a list with one item: the last record that was returned by itself, or None. If the owner takes a record
+            out of ``prefetched``, the owner must put it there.
+        prefetched: records that the owner may return without a call, like iteration.
     """
 
     def live_between_reads(self, raise_failure: Callable[[], object]) -> None:
-        """Let the member rebalance by :meth:`serve` only. Call this before anything else.
+        """Let the member rebalance only in :meth:`serve`. This must be the first call.
 
         Args:
-            raise_failure: called by each call for records, and in ``join``. It raises an error of the task, once.
+            raise_failure: called by each call for records and by ``join``. It raises an error of the task, once.
         """
         self.raise_failure = raise_failure
         self.latest: list[ConsumerRecord[Any, Any] | None] = [None]
@@ -54,11 +54,11 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     async def read(
         self, timeout_ms: float, max_records: int | None, only: Collection[TopicPartition] = ()
     ) -> ConsumerRecords[Any, Any]:
-        """Return records that have arrived, as ``poll`` does. The group is left to :meth:`serve`.
+        """Return records that have arrived, like ``poll``. The work of the group is left to :meth:`serve`.
 
         Args:
-            timeout_ms, max_records: as in ``poll``.
-            only: partitions to read. By default all. The others are paused during this call.
+            timeout_ms, max_records: see ``poll``.
+            only: the partitions to read. The others are paused during this call. By default all are read.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         take: Callable[[], ConsumerRecords[Any, Any] | None] = partial(self._delegate.take_records, most)
@@ -88,11 +88,11 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
                 paused.add(state.topic_partition)
 
     async def read_one(self, timeout_ms: float, *, ahead: bool) -> ConsumerRecord[Any, Any] | None:
-        """Return the next record, or None if there is none in time.
+        """Return the next record, or None if no record arrives in time.
 
         Args:
-            timeout_ms: longest time to wait.
-            ahead: offer records that were decoded together with it, as iteration does.
+            timeout_ms: longest time to wait, in ms.
+            ahead: True offers further decoded records in ``prefetched``, like iteration.
         """
         found: ConsumerRecord[Any, Any] | None
         found = await self._read(timeout_ms, self._delegate.take_one, "getone")
@@ -148,12 +148,14 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     # -- the group ---------------------------------------------------------------------------------------------------
 
     async def join(self, timeout_ms: float) -> bool:
-        """Wait until the task has joined the group (without one: found the partitions), and the positions are set.
+        """Wait until the task has joined the group and the positions are set.
 
-        No record is returned. Records that are produced from now on are read also with ``latest``.
+        Without a group: until the partitions are known.
+
+        No record is returned. Records that are produced after this call are read even with ``latest``.
 
         Returns:
-            True if that was done in time, also for a member that gets no partition.
+            True if that was done in time. This includes a member that got no partition.
         """
         deadline = self._deadline(timeout_ms)
         steps = self._delegate.until_assigned(deadline, self.raise_failure)
@@ -161,18 +163,21 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         return found
 
     async def until_settled(self, timeout_ms: float) -> None:
-        """Wait while a rebalance has revoked the partitions and has not assigned the new ones."""
+        """Wait as long as a rebalance has revoked the partitions and not yet assigned new ones."""
         group = self._delegate.coordinator
         if group is not None and group.is_rebalancing:
             deadline = self._deadline(timeout_ms)
             await self._on_loop(self._delegate.until_settled(deadline), deadline)
 
     def until_due(self) -> Coroutine[Any, Any, None]:
-        """Return a coroutine that waits until :meth:`serve` has work. It does not refer to this object."""
+        """Return a coroutine that waits until :meth:`serve` has work.
+
+        The coroutine holds no reference to this object.
+        """
         return self._driver.run(self._delegate.until_group_is_due(), interruptible=True)
 
     async def serve(self) -> None:
-        """Do the due work of the group as far as that goes without waiting, but for callbacks that are coroutines."""
+        """Do the work of the group that is due, without waiting. Only callbacks that are coroutines are awaited."""
         await self._until_idle()
         if self._guard.closing:
             return
@@ -215,17 +220,17 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         await super()._close(deadline, leave_group, commit=commit)
 
     def seek_kept(self, partition: TopicPartition, offset: int) -> None:
-        """Seek, also in a partition that the rebalance under way may give back."""
+        """Seek, even in a partition that the current rebalance may give back."""
         if not self._delegate.seek_revoked(partition, offset):
             self.seek(partition, offset)
 
     def recheck(self) -> None:
-        """Let the calls that wait look again: ``raise_failure`` has something to raise."""
+        """Resume the waiting calls, because ``raise_failure`` has an error to raise."""
         self._driver.recheck()
 
     @property
     def closing(self) -> bool:
-        """Return whether the consumer is closed, or about to be."""
+        """Return whether the consumer is closed or is being closed."""
         return self._guard.closing
 
     @property
@@ -235,11 +240,11 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
 
     @property
     def metadata(self) -> Metadata:
-        """The brokers and topics that are known."""
+        """The known brokers and topics."""
         return self._metadata
 
     @property
     def coordinator_id(self) -> int | None:
-        """The id of the broker that coordinates the group, None if it is not known."""
+        """The id of the broker that coordinates the group, or None if it is unknown."""
         group = self._delegate.coordinator
         return None if group is None else group.coordinator_id

@@ -1,4 +1,4 @@
-"""``TaskGuard``: it refuses calls from the wrong thread, process or task. It never waits.
+"""``TaskGuard``: rejects calls from the wrong thread, process or task. It never waits.
 
 State: the loop and its thread, the task that makes the exclusive call, and whether the object is closing or closed.
 Only the thread of the loop changes it.
@@ -27,7 +27,8 @@ class TaskGuard:
     """Guards the calls of one object on an event loop.
 
     Every task of the loop may read state, seek, pause and commit. *Exclusive* calls (``poll``, ``subscribe``) are
-    allowed to one task at a time. A second one is refused. If the same task makes it, it is inside a callback.
+    allowed to one task at a time, and a second exclusive call is rejected. If the same task makes the second call, it
+    is made inside a callback.
 
     Args:
         name: name of the guarded object, for messages.
@@ -67,31 +68,31 @@ class TaskGuard:
 
     @property
     def forked(self) -> bool:
-        """True in a process that was forked from the one that created the object."""
+        """Return whether this process was forked from the one that created the object."""
         return self._forks != Forks.count
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call. None for none."""
+        """Set a function that is called at the start of each call. With None, no function is called."""
         self._on_enter = callback
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make a loop, which runs in this thread, that of the object."""
+        """Make ``loop``, which runs in this thread, the loop of the object."""
         self._loop = loop
         self._thread = get_ident()
 
     def begin_closing(self) -> None:
-        """Refuse further exclusive calls."""
+        """Reject further exclusive calls."""
         self.closing = True
 
     def close(self) -> None:
-        """Refuse every further call."""
+        """Reject every further call."""
         self.closing = self.closed = True
 
     def enter(self) -> None:
         """Check a call of any kind.
 
         Raises:
-            ConcurrentAccessError: it was made in another thread than the loop's, or in a forked process.
+            ConcurrentAccessError: the call was made in another thread than the loop's, or in a forked process.
             IllegalStateError: the object is closed.
         """
         if self._forks != Forks.count:
@@ -119,11 +120,11 @@ class TaskGuard:
         """Check that no exclusive call is in progress.
 
         Args:
-            name: name of the call to be made.
+            name: name of the call that is about to be made.
 
         Raises:
             IllegalStateError: the call was made in a callback of the exclusive call.
-            ConcurrentAccessError: another task makes the exclusive call.
+            ConcurrentAccessError: another task is making an exclusive call.
         """
         if self._task is None:
             return
@@ -135,14 +136,14 @@ class TaskGuard:
         )
 
     def begin(self, name: str) -> None:
-        """Begin an exclusive call in the running loop. :meth:`end` must follow if this does not raise.
+        """Begin an exclusive call in the running loop. If this does not raise, :meth:`end` must follow.
 
         Args:
             name: name of the call.
 
         Raises:
-            ConcurrentAccessError, IllegalStateError: as :meth:`enter` and :meth:`refuse_in_callback`, or the object is
-                closing.
+            ConcurrentAccessError, IllegalStateError: an error of :meth:`enter` or :meth:`refuse_in_callback`, or the
+                object is being closed.
         """
         loop = self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
@@ -167,11 +168,11 @@ class TaskGuard:
 
     @property
     def busy(self) -> bool:
-        """True while a task makes an exclusive call."""
+        """Return whether a task is making an exclusive call."""
         return self._task is not None
 
     def has_busy_caller(self) -> bool:
-        """Return whether another task works on the result of the last exclusive call: it runs on, or was cancelled."""
+        """Return whether another task is still working on the result of the last exclusive call, or was cancelled."""
         if self._task is not None:
             return False
         caller = self._caller()
@@ -180,11 +181,11 @@ class TaskGuard:
         return not caller.done() or caller.cancelled()
 
     def in_callback(self) -> bool:
-        """Return whether this task makes the exclusive call, which means that it is in a callback."""
+        """Return whether the exclusive call in progress was made by this task. This task is then in a callback."""
         return self._task is not None and self._task is asyncio.current_task(self._loop)
 
     async def until_free(self, seconds: float) -> None:
-        """Wait until no exclusive call is in progress, at most this time."""
+        """Wait until no exclusive call is in progress, at most this many seconds."""
         if self._task is None:
             return
         ended = asyncio.get_running_loop().create_future()

@@ -50,14 +50,14 @@ class AsyncConsumer(Protocol[K, V]):
     """The calls of a consumer of keys ``K`` and values ``V`` on an event loop. See :class:`pyconsumer.Consumer`."""
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return records that have arrived, or wait for some, and move the positions past them.
+        """Return records that have arrived, or wait for records. The positions move past the returned records.
 
         Args:
             timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
             max_records: the most records to return. By default ``max_poll_records``.
 
         Returns:
-            The records by partition, each partition's in the order of offsets. Empty if none arrived in time.
+            The records by partition, in the order of their offsets. Empty if no record arrived in time.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned, the consumer is closed, or a callback
@@ -69,12 +69,12 @@ class AsyncConsumer(Protocol[K, V]):
             OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
                 ``auto_offset_reset`` is ``none``.
             RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``. The
-                position stays at it.
-            CorruptRecordError: a batch is damaged. The position stays at it, and a :meth:`seek` to the error's
-                ``next_offset`` skips it.
-            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
+                position stays at that record.
+            CorruptRecordError: a batch is damaged. The position stays at the batch. To skip it, :meth:`seek` to the
+                error's ``next_offset``.
+            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected the
                 credentials, or denied access to a topic or to the group.
-            KafkaError: the group failed in another way, or the rebalance listener raised an error.
+            KafkaError: another error of the group, or the rebalance listener raised one.
 
         Example::
 
@@ -92,27 +92,29 @@ class AsyncConsumer(Protocol[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns, like :meth:`poll`: all that is buffered, of all partitions, up to about 8 MiB.
+        """Return records as columns: all that are buffered, of all partitions, up to about 8 MiB.
 
-        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Rows have a fixed
-        overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
+        Otherwise like :meth:`poll`.
+
+        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Each row has a
+        fixed overhead, so a batch also has at most 524,288 rows.
 
         Args:
             timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
-            max_records: the most rows to return. None for no limit besides the 8 MiB.
+            max_records: the largest number of rows to return. None sets no limit besides the 8 MiB.
             columns: names of the columns, in the order of the result. By default ``topic``, ``partition``, ``offset``,
                 ``timestamp`` (ms, UTC), ``key``, ``value`` and ``headers``. You can also name ``timestamp_type`` and
-                ``leader_epoch``. A column that is left out costs no time.
-            dictionary_topic: True encodes the topic column as a dictionary.
+                ``leader_epoch``. Leaving out a column saves time.
+            dictionary_topic: True encodes the topic column as a dictionary (a type of Arrow).
 
         Returns:
-            Rows partition by partition, in the order of offsets. If no record arrived in time, an empty batch with
-            the same schema.
+            The rows, partition by partition, in the order of their offsets. If no record arrived in time, the batch is
+            empty and has the same schema.
 
         Raises:
             ImportError: pyarrow is not installed.
             ValueError: a column is unknown, or is named twice.
-            KafkaError: as for :meth:`poll`, but no record is deserialized.
+            KafkaError: an error of :meth:`poll`, except for RecordDeserializationError.
 
         Example::
 
@@ -121,7 +123,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("poll_arrow")
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first.
+        """Leave the group, or drop the partitions that were assigned by hand. The rebalance listener is notified first.
 
         Raises:
             IllegalStateError: a callback calls this.
@@ -133,7 +135,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("unsubscribe")
 
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record of an assigned partition. Wait until there is a position.
+        """Return the offset of the next record of an assigned partition. If it is not known yet, wait for it.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -149,11 +151,11 @@ class AsyncConsumer(Protocol[K, V]):
     async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets and wait for the broker's response.
 
-        Without offsets, all positions are committed. With ``enable_auto_offset_store=False`` these are the stored
-        offsets.
+        If you give no offsets, all positions are committed. With ``enable_auto_offset_store=False`` the stored offsets
+        are committed instead.
 
-        On an event loop, commits of several tasks are sent one after the other, in the order of the calls. If a call
-        is cancelled, its request stays in flight, and the offsets may or may not be committed.
+        On an event loop, commits of several tasks are sent one after the other, in the order of the calls. If a call is
+        cancelled, its request stays in flight. Its offsets may or may not be committed.
 
         Args:
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
@@ -176,12 +178,12 @@ class AsyncConsumer(Protocol[K, V]):
 
         Args:
             offsets: as for :meth:`commit`.
-            callback: a later call of this consumer runs ``callback(offsets, error or None)``. On an event loop it may
-                be a coroutine function.
+            callback: a function that gets the offsets, and the error or None. A later call of this consumer runs it. On
+                an event loop it may be a coroutine function.
 
         Returns:
             The future of the commit. On an event loop it is an awaitable that raises the error of the commit, if any.
-            It need not be awaited.
+            You need not await it.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
@@ -222,10 +224,10 @@ class AsyncConsumer(Protocol[K, V]):
 
         Args:
             partition: one partition, or several.
-            metadata: True returns :class:`OffsetAndMetadata` instead of bare offsets.
+            metadata: True returns :class:`OffsetAndMetadata` instead of numbers.
 
         Returns:
-            The offset, or None if there is none. For several partitions a dict of these.
+            The offset, or None if there is none. If you gave several partitions: a dict of these.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
@@ -241,10 +243,12 @@ class AsyncConsumer(Protocol[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset of each partition whose timestamp is at or after a time, or None if there is none.
+        """Return for each partition the first offset with a timestamp at or after the given time.
+
+        None if there is none.
 
         Args:
-            timestamps: times in ms since the epoch, by partition.
+            timestamps: the time for each partition, in ms since the epoch.
 
         Raises:
             ValueError: a time is negative.
@@ -260,7 +264,7 @@ class AsyncConsumer(Protocol[K, V]):
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Raises as :meth:`offsets_for_times`.
+        """Return the first offset of each partition's log. The errors are those of :meth:`offsets_for_times`.
 
         Example::
 
@@ -271,9 +275,9 @@ class AsyncConsumer(Protocol[K, V]):
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record: the high watermark, or the last stable offset.
+        """Return the end of each log: the high watermark, or with ``read_committed`` the last stable offset.
 
-        Raises as :meth:`offsets_for_times`.
+        This is the offset after the last readable record. The errors are those of :meth:`offsets_for_times`.
 
         Example::
 
@@ -282,7 +286,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("end_offsets")
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the numbers of a topic's partitions, None if there is no such topic.
+        """Return the numbers of a topic's partitions, or None if there is no such topic.
 
         Example::
 
@@ -291,7 +295,9 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("partitions_for_topic")
 
     async def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all visible topics. Internal ones are included with ``exclude_internal_topics=False``.
+        """Return the names of all topics that this client can see.
+
+        Internal topics are included if ``exclude_internal_topics`` is False.
 
         Example::
 
@@ -300,26 +306,30 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("topics")
 
     async def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
+        """Close the consumer.
 
-        The commit covers all returned records. It is left out while an exception is being handled, as in
-        ``finally: consumer.close()``, and when one leaves a ``with`` block: its records are returned again. A second
-        call has no effect.
+        Commits if commits are automatic, notifies the rebalance listener, leaves the group and closes all connections.
 
-        On an event loop, a :meth:`poll` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
-        another task is processing records, or was cancelled, the commit ends before the records that it got last. If
-        the closing task is cancelled, closing continues, and another call waits until it is done.
+        The commit covers all returned records. There is no commit while an exception is being handled, as in ``finally:
+        consumer.close()``, nor if an exception leaves a ``with`` block. The last records will then be returned again. A
+        second call of ``close`` has no effect.
+
+        On an event loop, a :meth:`poll` that waits in another task raises ``IllegalStateError``, and an ``async for``
+        in another task ends. If another task is processing records, or was cancelled, the commit does not cover the
+        last records of that task. If the task that closes is cancelled, closing continues in the background. Another
+        call of ``close`` then waits until it is done.
 
         Args:
-            timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
-            leave_group: True leaves the group, False stays in it. None leaves unless ``group_instance_id`` is set
-                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
-                will come back: its partitions wait for it until its session ends.
+            timeout_ms: longest time for all of this, by default 30 s. When the time is up, the connections are closed
+                all the same.
+            leave_group: True leaves the group, False stays in it. None leaves it unless ``group_instance_id`` is set
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that stays announces that it will come
+                back. The broker then keeps its partitions for it until its session ends.
 
         Raises:
-            KafkaError: the commit or the listener failed. The consumer is closed nevertheless.
-            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but may not have left the group, which
-                then waits for ``session_timeout_ms``.
+            KafkaError: the commit or the listener failed. The consumer is closed all the same.
+            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but it may not have left the group. The
+                group then waits for ``session_timeout_ms``.
 
         Example::
 
@@ -335,24 +345,24 @@ class AsyncConsumer(Protocol[K, V]):
     ) -> None:
         """Subscribe to topics by name or by pattern. The group assigns their partitions during later polls.
 
-        A new subscription replaces the one before. Without a ``group_id`` the consumer gets all partitions, and those
-        that are added later, which it reads from their beginning. (Java's consumer refuses that. kafka-python and
-        aiokafka do it.)
+        A new subscription replaces the previous one. Without a ``group_id`` the consumer gets all partitions of the
+        topics. It also gets partitions that are added later, and reads them from their beginning. (Java's consumer
+        rejects a subscription without a group. kafka-python and aiokafka accept it.)
 
-        An empty list of topics means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
-        instead.
+        An empty list of topics has the effect of :meth:`unsubscribe`. On an event loop it is an error: await
+        :meth:`unsubscribe` instead.
 
         Args:
             topics: names of topics.
-            pattern: a regular expression that must match the whole name of a topic, instead of ``topics``. The client
-                evaluates it. The broker evaluates a :class:`SubscriptionPattern`.
-            listener: is notified when partitions are assigned, revoked or lost. On an event loop its methods may be
+            pattern: a regular expression, instead of ``topics``. It must match the whole name of a topic. The client
+                evaluates a string or ``re.Pattern``. The broker evaluates a :class:`SubscriptionPattern`.
+            listener: notified when partitions are assigned, revoked or lost. On an event loop its methods may be
                 coroutines.
 
         Raises:
-            IllegalStateError: partitions are assigned by hand, the other kind of subscription is active, or a callback
-                calls this.
-            TypeError, ValueError: the topics are None, are not names, or come together with a pattern.
+            IllegalStateError: partitions are assigned by hand, or topics are subscribed and you pass a pattern (or the
+                reverse), or a callback calls this.
+            TypeError, ValueError: the topics are None, are not names, or are given together with a pattern.
 
         Example::
 
@@ -363,8 +373,8 @@ class AsyncConsumer(Protocol[K, V]):
     def subscription(self) -> set[str]:
         """Return the subscribed topics. The set is empty if partitions are assigned by hand.
 
-        For a pattern these are the topics that match. For a :class:`SubscriptionPattern` these are the topics with
-        partitions that are assigned to this consumer.
+        With a pattern, the result is the set of matching topics. With a :class:`SubscriptionPattern`, it is the set of
+        topics of which this consumer has partitions.
 
         Example::
 
@@ -373,9 +383,10 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("subscription")
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions by hand, without a group. The list replaces the assignment.
+        """Assign partitions by hand, without a group. The list replaces the previous assignment.
 
-        An empty list means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe` instead.
+        An empty list has the effect of :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
+        instead.
 
         Args:
             partitions: the partitions to read.
@@ -403,8 +414,7 @@ class AsyncConsumer(Protocol[K, V]):
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568).
 
-        Under ``group_protocol="consumer"`` the broker decides when to rebalance. The call then logs a warning and has
-        no effect.
+        Under ``group_protocol="consumer"`` the broker decides when to rebalance. Then this call only logs a warning.
 
         Args:
             reason: a text for the logs of the members and of the broker.
@@ -431,7 +441,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("group_metadata")
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from an offset at the next poll. An offset with a leader epoch is validated first (KIP-320).
+        """Continue from an offset at the next poll. If the offset has a leader epoch, it is validated first (KIP-320).
 
         Args:
             partition: an assigned partition.
@@ -451,7 +461,7 @@ class AsyncConsumer(Protocol[K, V]):
         """Continue from the start of the log. The next :meth:`poll` or :meth:`position` looks up the offset.
 
         Args:
-            partitions: assigned partitions. Without arguments, all of them.
+            partitions: assigned partitions. Without arguments: all assigned partitions.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -474,7 +484,9 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("seek_to_end")
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until :meth:`resume`. They stay assigned and keep buffered records.
+        """Return no records of these partitions until :meth:`resume`.
+
+        They stay assigned, and their buffered records are kept.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -504,9 +516,10 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("paused")
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end at the last fetch, or None if unknown (KIP-695).
+        """Return the number of offsets between the position and the end of the log, or None if unknown (KIP-695).
 
-        The end is that of the isolation level: the high watermark, or the last stable offset.
+        The end is the one that the last fetch reported. It is the high watermark, or with ``read_committed`` the last
+        stable offset.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -518,7 +531,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("current_lag")
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark of an assigned partition as of its last fetch, None if unknown.
+        """Return the high watermark of an assigned partition, as the last fetch reported it. None if unknown.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -530,7 +543,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("highwater")
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown.
+        """Return the last stable offset of an assigned partition, as the last fetch reported it. None if unknown.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -544,18 +557,18 @@ class AsyncConsumer(Protocol[K, V]):
     def store_offsets(self, offsets: StorableOffsets) -> None:
         """Store offsets of finished records for the next commit. This needs ``enable_auto_offset_store=False``.
 
-        Automatic commits and :meth:`commit` without offsets then take the stored offsets instead of the positions.
-        Commits are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
-        The stored offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish
-        records in any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
+        Automatic commits, and :meth:`commit` without offsets, then commit the stored offsets instead of the positions.
+        Automatic commits happen every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
+        When a partition is revoked or lost, its stored offset is dropped. If threads or tasks finish records in any
+        order, use :class:`pyconsumer.RecordProgress` to get the offsets to store.
 
         Args:
-            offsets: one or more finished records, which include all records before them. Or the *next* offset to read
-                of each partition, as :meth:`commit` takes it.
+            offsets: one or more finished records. All earlier records of their partitions count as finished, too. You
+                can also give the *next* offset to read of each partition, as for :meth:`commit`.
 
         Raises:
-            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. No offset is
-                stored.
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. In that case no
+                offset is stored.
             InvalidGroupIdError: there is no ``group_id``.
             TypeError, ValueError: the argument has another type, or an offset is negative.
 
@@ -568,7 +581,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("store_offsets")
 
     def known_partitions(self, topic: str) -> set[int]:
-        """Return the numbers of a topic's partitions according to the metadata at hand. It may be empty.
+        """Return the numbers of a topic's partitions, from the metadata that the client has. The set may be empty.
 
         Example::
 
@@ -577,10 +590,10 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("known_partitions")
 
     def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name, with the names of Kafka's metrics. Times are in ms.
+        """Return counters by group and name. The names are those of Kafka's metrics. Times are in ms.
 
         Args:
-            raw: accepted for compatibility with kafka-python. There is only one form.
+            raw: accepted for compatibility with kafka-python. It has no effect.
 
         Example::
 
@@ -589,7 +602,9 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("metrics")
 
     def wakeup(self) -> None:
-        """Make the current call that waits, or the next one, raise ``WakeupError``. Any thread may call this.
+        """Make the call that is waiting raise ``WakeupError``. If no call is waiting, the next one raises it.
+
+        Any thread may call this.
 
         Example::
 
@@ -642,30 +657,32 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
 
         Args:
             topic: name of the topic.
-            value, key: objects for the serializers. Without serializers: bytes, str (sent as UTF-8) or None.
-            headers: pairs of a name and bytes or None.
+            value, key: objects for the serializers. Without serializers: bytes, str (which is sent as UTF-8) or None.
+            headers: pairs of a name, and bytes or None.
             partition: number of the partition. By default the partitioner chooses.
-            timestamp_ms: ms since the epoch. By default now.
+            timestamp_ms: ms since the epoch. By default the present time.
 
         Returns:
-            The future of its :class:`pyconsumer.structs.RecordMetadata`. Getting its result raises the errors that
-            concern the record or the broker.
+            The future of the record's :class:`pyconsumer.structs.RecordMetadata`. Its ``get`` raises the error if the
+            record could not be sent.
 
         Raises:
-            SerializationError: a serializer raised.
+            SerializationError: a serializer raised an error.
             AuthenticationError: the cluster rejected your credentials or certificate.
-            InvalidTopicError: no topic can have this name. TopicAuthorizationFailedError: not allowed.
+            InvalidTopicError: the name is not valid for a topic.
+            TopicAuthorizationFailedError: the broker denied access to the topic.
             ValueError: the partition does not exist, or the timestamp is out of range.
-            KafkaTimeoutError: no metadata within ``max_block_ms``.
+            KafkaTimeoutError: no metadata arrived within ``max_block_ms``.
             BufferExhaustedError: the buffer stayed full for ``max_block_ms``.
             RecordTooLargeError: the record is larger than ``max_request_size`` or ``buffer_memory``.
-            IllegalStateError: the producer is closed, or was made by another process. Or it has a transactional id,
-                and no transaction is open.
-            TransactionAbortableError: something in this transaction has failed: abort it, then repeat it.
-            ApplicationRecoverableError: another producer with this transactional id has taken over, or the like: close
-                this one.
+            IllegalStateError: the producer is closed, or was made in another process. Or it has a transactional id, and
+                no transaction is open.
+            TransactionAbortableError: an earlier call or record in this transaction has failed. Abort the transaction
+                and repeat it.
+            ApplicationRecoverableError: this producer cannot continue, for instance because another producer with its
+                transactional id has taken over. Close it.
 
-        In a callback of a record, ``send`` never waits: where it would have to, it raises at once.
+        In a callback of a record ``send`` never waits. If it would have to wait, it raises at once.
 
         Example::
 
@@ -707,22 +724,22 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Send many records, with one future for all. Each costs much less than with :meth:`send`.
+        """Send many records, with one future for all. A record costs much less time than with :meth:`send`.
 
         Args:
             topic: name of the topic.
-            values: one for each record, as for :meth:`send`.
-            keys: one for each value. None sends records without keys.
+            values: the value of each record, as for :meth:`send`.
+            keys: the key of each record. None sends records without keys.
             partition: the partition of all records. By default the partitioner chooses for each.
             timestamp_ms: timestamp of all records, in ms since the epoch. By default now.
 
         Returns:
-            The future of their partitions and offsets.
+            The future of the records' partitions and offsets.
 
         Raises:
             ValueError: there are more or fewer keys than values.
-            KafkaError, ValueError: as :meth:`send`, for the first record that is rejected. Those before it are sent
-                all the same: the error's notes contain their number.
+            KafkaError, ValueError: a record was rejected, with an error of :meth:`send`. The records before it are sent
+                all the same. The notes of the error contain their number.
 
         Example::
 
@@ -734,21 +751,23 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
     async def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
-        """Send the rows of a table, as Spark's sink takes them: column ``value``, and ``key`` if there is one.
+        """Send the rows of a table.
+
+        Each row is a record with the column ``value``, and ``key`` if there is such a column.
 
         Args:
             topic: name of the topic.
-            table: ``value`` and ``key`` are binary or string columns. Optional columns are ``partition`` (integers)
-                and ``timestamp`` (a timestamp, or ms since the epoch). Serializers and interceptors get bytes and
-                text.
+            table: the columns ``value`` and ``key`` are binary or string. Optional columns are ``partition`` (integers)
+                and ``timestamp`` (a timestamp, or ms since the epoch). The columns have the names that Spark's sink
+                uses. Serializers and interceptors get bytes and text.
             partition: the partition of all rows. By default the partitioner chooses for each.
 
         Returns:
-            The future of their partitions and offsets.
+            The future of the records' partitions and offsets.
 
         Raises:
-            ValueError: there is no column ``value``, or an unknown column.
-            KafkaError, ValueError: as :meth:`send_many`.
+            ValueError: the column ``value`` is missing, or a column is unknown.
+            KafkaError, ValueError: an error of :meth:`send_many`.
 
         Example::
 
@@ -760,18 +779,19 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("send_arrow")
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send all records that were passed to :meth:`send` before this call, and wait until each has its result.
+        """Send all records that were passed to :meth:`send` before this call. Wait until each of them has a result.
 
         Args:
-            timeout_ms: longest wait. None waits as long as deliveries may take. By name only, because other clients
-                count in seconds.
+            timeout_ms: longest time to wait, in ms. None waits as long as deliveries may take. It must be given by
+                name, because other clients count it in seconds.
 
         Raises:
-            KafkaTimeoutError: some records have no result in time. They are still being sent. Without a time: a
+            KafkaTimeoutError: some records have no result in time, and are still being sent. If no time was given: a
                 callback of a record has not returned for ``delivery_timeout_ms``.
             TypeError: the time was not given by name.
-            IllegalStateError: the producer is closed, or a callback of a record calls this, whose thread is the one
-                that sends. Or that thread has ended, because a callback called :func:`sys.exit`.
+            IllegalStateError: the producer is closed, or its thread has ended because a callback called
+                :func:`sys.exit`. Or a callback of a record makes this call. It runs in the thread that sends, so it
+                cannot wait for that thread.
 
         Example::
 
@@ -782,7 +802,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("flush")
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. Raises as :meth:`send` if metadata is missing.
+        """Return the numbers of a topic's partitions. If metadata is missing, the errors are those of :meth:`send`.
 
         Example::
 
@@ -803,13 +823,13 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Prepare for transactions. Call this once, before the first one (KIP-98).
 
-        An earlier producer with the same transactional id is fenced, and its open transaction is ended.
+        If an earlier producer has the same transactional id, it is fenced, and its open transaction is ended.
 
         Args:
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            KafkaTimeoutError: not done in time. The producer keeps trying, and you may call this again.
+            KafkaTimeoutError: the call is not done in time. The producer keeps trying, and you may call this again.
             IllegalStateError: there is no ``transactional_id``, or this was called before.
             TransactionalIdAuthorizationFailedError: the broker denied access to the ``transactional_id``.
             InvalidTransactionTimeoutError: ``transaction_timeout_ms`` is more than the broker allows.
@@ -831,7 +851,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("is_initialized")
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: the records sent until its commit become visible together, or never.
+        """Begin a transaction. The records sent until its commit become visible together, or never.
 
         Raises:
             IllegalStateError: a transaction is open already, or :meth:`init_transactions` was not called.
@@ -855,14 +875,14 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
 
         Args:
             offsets: the next offset to read of each partition.
-            group_metadata: the result of the consumer's ``group_metadata()``. With it, a consumer that has lost its
-                partitions is rejected. The name of the group alone has no such protection.
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            group_metadata: the result of the consumer's ``group_metadata()``. If the consumer has lost its partitions,
+                the offsets are then rejected. You can also give the group's id, but then there is no such check.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            TransactionAbortableError: abort the transaction, then repeat it. Its cause is a
-                :class:`CommitFailedError` if the consumer is not a member of the group any more.
-            KafkaTimeoutError: not done in time. Abort the transaction, or call this again.
+            TransactionAbortableError: the offsets could not be added. Abort the transaction, then repeat it. If the
+                consumer is no longer a member of the group, the cause is a :class:`CommitFailedError`.
+            KafkaTimeoutError: the call is not done in time. Abort the transaction, or call this again.
             IllegalStateError: no transaction is open.
 
         Example::
@@ -874,16 +894,17 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("send_offsets_to_transaction")
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Send the buffered records and commit. All records and offsets of the transaction become visible together.
+        """Commit the transaction. Buffered records are sent first. All its records and offsets become visible together.
 
         Args:
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            TransactionAbortableError: something could not be delivered. Abort, then repeat the transaction.
-            ApplicationRecoverableError: this producer was fenced, and its transaction aborted. Close it.
-            KafkaTimeoutError: not done in time. The commit continues, and you may only call ``commit_transaction``
-                next.
+            TransactionAbortableError: a record or an offset could not be delivered. Abort the transaction, then repeat
+                it.
+            ApplicationRecoverableError: this producer was fenced, and its transaction was aborted. Close it.
+            KafkaTimeoutError: the commit is not done in time. It continues, and the only call that you may make next is
+                ``commit_transaction``.
             IllegalStateError: no transaction is open.
 
         Example::
@@ -897,14 +918,15 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Abort the transaction. Consumers with ``isolation_level=read_committed`` never see its records.
 
-        Buffered records are not sent, and fail with ``TransactionAbortedError``.
+        Buffered records are not sent. They fail with ``TransactionAbortedError``.
 
         Args:
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            ApplicationRecoverableError: this producer was fenced, and the broker has aborted for it. Close it.
-            KafkaTimeoutError: not done in time. The abort continues, and you may only call ``abort_transaction`` next.
+            ApplicationRecoverableError: this producer was fenced, and the broker has aborted its transaction. Close it.
+            KafkaTimeoutError: the abort is not done in time. It continues, and the only call that you may make next is
+                ``abort_transaction``.
             IllegalStateError: no transaction is open.
 
         Example::
@@ -916,11 +938,13 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("abort_transaction")
 
     def transaction(self) -> AbstractAsyncContextManager[Self]:
-        """Run a block as a transaction. It is committed at the end, or aborted if the block or the commit fails.
+        """Run a block as a transaction. It is committed at the end of the block.
+
+        If the block or the commit fails, it is aborted.
 
         Raises:
             TransactionAbortableError: the transaction failed and was aborted. You may repeat the block.
-            ApplicationRecoverableError: this producer was fenced. Close it, make another one and repeat the block.
+            ApplicationRecoverableError: this producer was fenced. Close it, create another one and repeat the block.
 
         Example::
 
@@ -930,20 +954,19 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("transaction")
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send the buffered records and end the background thread. An open transaction is aborted.
+        """Send the buffered records, then end the background thread. If a transaction is open, it is aborted.
 
         Args:
-            timeout_ms: longest wait. After it the remaining records fail with ``RequestCancelledError``, and a warning
-                has their number. None waits until every record is sent or its delivery timeout has passed. 0 drops
-                the records that are not sent, and so does a call in a callback of a record. By name only, because
-                other clients count in seconds.
+            timeout_ms: longest time to wait, in ms. When the time is up, the remaining records fail with
+                ``RequestCancelledError``, and a warning has their number. None waits until every record is sent or has
+                reached its delivery timeout. 0 drops the records that are not sent yet. A close in a callback of a
+                record does the same. The time must be given by name, because other clients count it in seconds.
 
         Raises:
-            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. Or it is None, and a callback of a
-                record has not returned for ``delivery_timeout_ms``. The producer is closed.
+            KafkaTimeoutError: ``timeout_ms`` is not 0, and records were dropped. Or ``timeout_ms`` is None, and a
+                callback of a record has not returned for ``delivery_timeout_ms``. The producer is closed all the same.
             TypeError: the time was not given by name.
-            KeyboardInterrupt: Ctrl-C ends the wait at once, and the remaining records fail with
-                ``RequestCancelledError``.
+            KeyboardInterrupt: Ctrl-C ended the wait. The remaining records have failed with ``RequestCancelledError``.
 
         Example::
 

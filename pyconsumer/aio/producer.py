@@ -99,25 +99,27 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     """Sends records to Kafka from an event loop (asyncio or uvloop).
 
     Args:
-        configs: settings in a mapping, which allows Kafka's dotted names.
-        clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
-            the machine.
-        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is required. For type
-            checkers ``key_serializer`` and ``value_serializer`` decide the types of keys and values.
+        configs: mappings with settings. They may use Kafka's dotted names.
+        clock: the source of time. Tests can pass a :class:`pyconsumer.testing.RunningClock` and move it ahead. By
+            default it is the machine's clock.
+        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`. ``bootstrap_servers`` is required. Type
+            checkers derive the types of keys and values from ``key_serializer`` and ``value_serializer``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
     The producer belongs to the loop of its first call, and all tasks of that loop may use it. Use it in ``async with``,
-    or await :meth:`close`. Callbacks that are added to a future run in the producer's thread. Await the future instead.
+    or await :meth:`close`. Await the futures of records. A callback that you add to a future runs in the producer's
+    thread.
 
-    Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`. If the task of a call is cancelled:
+    Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`. If the task that makes a call is
+    cancelled, the effect depends on the call:
 
-    * :meth:`send` has sent no record if it was waiting. A record whose future was returned is sent in any case.
+    * :meth:`send` has sent no record if it was waiting. If it has returned a future, the record is sent in any case.
     * :meth:`send_many` and :meth:`send_arrow` have enqueued the records for which there was memory until then.
-    * :meth:`commit_transaction` continues, and its outcome is unknown. Call it again to learn the outcome.
+    * :meth:`commit_transaction` continues, but you don't know its outcome. Call it again to learn the outcome.
     * :meth:`transaction` aborts the transaction.
-    * :meth:`close` continues, and another call waits until it is done.
+    * :meth:`close` continues. Another call of it waits until it is done.
 
     Example::
 
@@ -129,7 +131,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
-        """Make a producer with settings from a properties file and from the environment.
+        """Create a producer with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
 

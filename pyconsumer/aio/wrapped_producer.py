@@ -11,9 +11,9 @@ __all__ = ["WrappedProducer"]
 
 
 class WrappedProducer(AsyncKafkaProducer[Any, Any]):
-    """An ``AsyncKafkaProducer`` that shows what it knows of the cluster."""
+    """An ``AsyncKafkaProducer`` that gives access to its metadata."""
 
     @property
     def metadata(self) -> Metadata:
-        """The brokers and topics that are known."""
+        """The known brokers and topics."""
         return self._delegate.metadata

@@ -61,17 +61,17 @@ _BUILT_IN: dict[str, type[Assignor]] = {
 
 
 def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assignor | type[Assignor]]) -> list[Assignor]:
-    """Return the assignors that a setting names, in its order.
+    """Return the assignors that a setting names, in the order of the setting.
 
     Args:
-        strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``,
-            ``"cooperative-sticky-delayed"``), the name of Kafka's Java class, the dotted path of an :class:`Assignor`
-            class (``"package.module.Class"``), such a class or an object of it. A list of those. A string
-            may name several, separated by commas.
+        strategies: one assignor or a list of assignors. Each is a name (``"range"``, ``"roundrobin"``, ``"sticky"``,
+            ``"cooperative-sticky"``, ``"cooperative-sticky-delayed"``), or the name of Kafka's Java class. It may also
+            be an :class:`Assignor` class, an object of it, or its dotted path (``"package.module.Class"``). A string
+            may contain several names, separated by commas.
 
     Raises:
-        ConfigurationError: a name is unknown or cannot be imported, something is no assignor, or two have the
-            same name.
+        ConfigurationError: a name is unknown or cannot be imported, an object is not an assignor, or two assignors have
+            the same name.
 
     Example::
 
@@ -123,10 +123,10 @@ def _one_by_one(strategies: Iterable[str | Assignor | type[Assignor]]) -> Iterat
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """Return the highest rebalance protocol that all of the assignors support (KIP-429).
+    """Return the highest rebalance protocol that all these assignors support (KIP-429).
 
     Raises:
-        ConfigurationError: they have none in common.
+        ConfigurationError: the assignors have no protocol in common.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Evening out shares that begin uneven, with few moves: the part that all sticky assignors have in common.
+"""The balancing step of all sticky assignors: makes shares even by moving few partitions.
 
 Members differ in their subscriptions, so the fairest result is found by moving one partition at a time, from a member
 to one that has at least two fewer. A partition moves only within its topic's subscribers.
@@ -16,9 +16,10 @@ __all__ = ["Balancer", "Movements"]
 
 
 class Movements:
-    """Previous owners of the partitions that one run has moved. Keeps members from swapping partitions of a topic.
+    """Remembers the previous owners of moved partitions, so that members do not swap partitions of a topic.
 
-    A partition that moved several times counts as one move from its first owner. If it is back there, as none.
+    If a partition moves several times, that counts as one move from its first owner. If it returns there, it counts as
+    no move.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,10 @@ class Movements:
         self._by_pair: dict[tuple[str, str, str], set[TopicPartition]] = {}
 
     def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Return the partition to move instead: one of the same topic that moved in the opposite direction, if any."""
+        """Return the partition to move instead, if there is one.
+
+        It is of the same topic and has moved in the opposite direction.
+        """
         if partition in self._moved:
             source = self._moved[partition][0]
         opposite = self._by_pair.get((partition.topic, target, source))
@@ -34,7 +38,7 @@ class Movements:
 
     @staticmethod
     def choose(partitions: Collection[TopicPartition]) -> TopicPartition:
-        """Which of several moves to take back: that of the lowest number."""
+        """Return which of several moves to take back: the partition with the lowest number."""
         return min(partitions)
 
     def note(self, partition: TopicPartition, source: str, target: str) -> None:
@@ -53,13 +57,16 @@ class Movements:
 
 
 class Balancer:
-    """One run of the algorithm: the members, the partitions they have and may have, and the steps that move these.
+    """One run of the balancing algorithm.
+
+    It has the members, the partitions that each has and may have, and the steps of the run.
 
     Args:
-        shares: each member's partitions at the start. Changed in place.
-        topics: the known topics that each member subscribed to.
-        counts: partitions of each topic.
-        tolerance: how many more partitions than another subscriber an owner may have and still count as balanced.
+        shares: each member's partitions at the start. This dictionary is changed in place.
+        topics: the known topics to which each member is subscribed.
+        counts: the number of partitions of each topic.
+        tolerance: the largest difference between the numbers of partitions of two members that still counts as
+            balanced.
     """
 
     def __init__(
@@ -98,7 +105,7 @@ class Balancer:
     def deal(
         self, partitions: Iterable[TopicPartition], may_have: Callable[[str, TopicPartition], bool] | None = None
     ) -> list[TopicPartition]:
-        """Give each partition to the subscriber with the fewest, and return those without a subscriber."""
+        """Give each partition to the subscriber that has the fewest. Return the partitions that have no subscriber."""
         left = []
         for partition in partitions:
             for _, rank in self._by_size:
@@ -120,13 +127,15 @@ class Balancer:
         former: Mapping[TopicPartition, str] | None = None,
         initial: bool = False,
     ) -> None:
-        """Move partitions until no move makes the shares more even. Undo the run if it made them no more even.
+        """Move partitions until no move makes the shares more even.
+
+        If the result is no more even than the start, undo the run.
 
         Args:
-            order: all partitions, in the order in which to try them.
-            first: partitions to try before those, repeatedly.
-            former: earlier owners, which get a partition back in preference to others if they have room.
-            initial: keep the result in any case, as there was no assignment before.
+            order: all partitions, in the order in which they are tried.
+            first: partitions that are tried before the others, repeatedly.
+            former: earlier owners. If such a member has room, it is preferred when its partition is moved.
+            initial: True keeps the result in any case, because there was no assignment before.
         """
         aside = [member for member in self.shares if not self._takes_part(member)]
         for member in aside:

@@ -38,10 +38,10 @@ __all__ = [
 
 
 class RebalanceProtocol(enum.IntEnum):
-    """The treatment of a member's partitions when a rebalance begins (KIP-429).
+    """The treatment of members' partitions when a rebalance begins (KIP-429).
 
-    ``EAGER``: it gives up all of them before it joins. ``COOPERATIVE``: it keeps them, and gives up only the partitions
-    that the new assignment took away. A partition then needs two rebalances to move.
+    ``EAGER``: a member gives up all its partitions before it joins. ``COOPERATIVE``: a member keeps its partitions, and
+        gives up only those that the new assignment took away. A partition then needs two rebalances to move.
     """
 
     EAGER = 0
@@ -50,15 +50,16 @@ class RebalanceProtocol(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Subscription that a member sent when it joined.
+    """The subscription that a member sent when it joined.
 
     Attributes:
-        topics: names that it subscribed to.
-        user_data: bytes of the assignor's own, None if it sent none.
-        owned_partitions: its partitions before this rebalance. Empty under ``EAGER`` and from members before Kafka 2.4.
-        generation_id: the generation in which it owned them, -1 if unknown (KIP-792).
-        rack_id: its ``client_rack`` (KIP-881).
-        group_instance_id: its static identity (KIP-345).
+        topics: names of the topics to which the member is subscribed.
+        user_data: bytes of the assignor itself. None if the member sent no such data.
+        owned_partitions: the member's partitions before this rebalance. Empty with ``EAGER``, and for members older
+            than Kafka 2.4.
+        generation_id: the generation in which the member owned these partitions, -1 if unknown (KIP-792).
+        rack_id: the member's ``client_rack`` (KIP-881).
+        group_instance_id: the id of a static member (KIP-345).
     """
 
     topics: tuple[str, ...]
@@ -71,14 +72,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Partitions of one member, and user data that the assignor sends to it."""
+    """The partitions of one member, and user data that the assignor sends to the member."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
 
 
 class ClusterView(Protocol):
-    """The part of the cluster's metadata that an assignor may use."""
+    """The part of the cluster's metadata that assignors may use."""
 
     def partitions_for(self, topic: str) -> Sequence[PartitionMetadata] | None:
         """Return the partitions of a topic, or None if the topic is unknown.
@@ -99,16 +100,19 @@ class ClusterView(Protocol):
 
 
 class Assignor(ABC):
-    """Rule that divides partitions among members. Java's ``ConsumerPartitionAssignor``.
+    """A rule that divides partitions among the members of a group. Java: ``ConsumerPartitionAssignor``.
 
-    Subclass this to use the members' user data, the racks or the cluster's layout. If the number of partitions is
-    enough, subclass :class:`PartitionAssignor`, which is simpler. An object belongs to one consumer.
+    Subclass this if your rule uses the members' user data, their racks, or the cluster's layout. If the number of
+    partitions is enough, subclass :class:`PartitionAssignor`, which is simpler. An assignor object belongs to one
+    consumer.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name on the wire, by which members vote. It must differ from Kafka's own (range, roundrobin, sticky, ...).
+        """The name by which members vote for this assignor.
+
+        It must differ from Kafka's own names (range, roundrobin, sticky, ...).
 
         Example::
 
@@ -123,10 +127,10 @@ class Assignor(ABC):
 
         Args:
             cluster: partitions, leaders and racks.
-            subscriptions: by member id.
+            subscriptions: the members' subscriptions, by member id.
 
         Returns:
-            A share for every member id of ``subscriptions``.
+            An assignment for every member id in ``subscriptions``.
 
         Example::
 
@@ -140,7 +144,7 @@ class Assignor(ABC):
         """
 
     def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
-        """Return the rebalance protocols that it supports. All configured assignors must have one in common.
+        """Return the rebalance protocols that the assignor supports. All configured assignors must have one in common.
 
         Example::
 
@@ -150,7 +154,7 @@ class Assignor(ABC):
         return (RebalanceProtocol.EAGER,)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return user data to send when the member joins, or None. Called once for each join.
+        """Return the user data to send when the member joins, or None. Called once for each join.
 
         Example::
 
@@ -160,7 +164,7 @@ class Assignor(ABC):
         return None
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:  # noqa: B027
-        """Receive the new assignment. Called on every member, before the rebalance listener.
+        """Receive the new assignment. Called for every member, before its rebalance listener.
 
         Example::
 
@@ -180,9 +184,10 @@ class Assignor(ABC):
         """
 
     def rebalance_due_in(self) -> float:
-        """Return the seconds from now until the member requests a rebalance by itself. Infinity for never.
+        """Return the seconds from now until this member requests a rebalance by itself. Infinity for never.
 
-        Called after each :meth:`on_assignment`. The latest result counts, unless a rebalance happens before.
+        Called after each :meth:`on_assignment`. The latest result is used. If a rebalance happens before that time, the
+        result is dropped.
 
         Example::
 
@@ -192,7 +197,7 @@ class Assignor(ABC):
         return math.inf
 
     def on_voted_out(self) -> None:  # noqa: B027
-        """Learn that the members chose another assignor. Called instead of :meth:`on_assignment`.
+        """Note that the members have chosen another assignor. Called instead of :meth:`on_assignment`.
 
         Example::
 
@@ -201,11 +206,11 @@ class Assignor(ABC):
         """
 
     def announce_leaving(self, leaves: bool) -> bool:
-        """Learn that the member is about to leave permanently (True), or that it no longer is (False).
+        """Note that the member is about to leave permanently (True), or that it will stay after all (False).
 
         Returns:
-            True if the leader must be informed. The member, which has revoked its partitions, then joins once more
-            before it leaves, and :meth:`subscription_user_data` returns the message to the leader.
+            True if the leader must be informed. By then the member has revoked its partitions. It joins once more
+            before it leaves, and :meth:`subscription_user_data` returns the message for the leader.
 
         Example::
 
@@ -217,7 +222,7 @@ class Assignor(ABC):
 
 
 class PartitionAssignor(Assignor):
-    """Base class of assignors that need only the number of partitions. Java's ``AbstractPartitionAssignor``."""
+    """Base class of assignors that need only the number of partitions. Java: ``AbstractPartitionAssignor``."""
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         topics = subscribed_topics(cluster, subscriptions)
@@ -229,7 +234,9 @@ class PartitionAssignor(Assignor):
     def assign_partitions(
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """Divide partitions, given their number in each topic (topics in order, without unknown and empty ones).
+        """Divide partitions. ``partitions_per_topic`` has the number of partitions of each topic.
+
+        Its topics are in order, and unknown or empty topics are left out.
 
         Example::
 
@@ -244,7 +251,7 @@ class PartitionAssignor(Assignor):
 
     @staticmethod
     def partitions(topic: str, count: int) -> list[TopicPartition]:
-        """Return the partitions of a topic with ``count`` of them, in order.
+        """Return all partitions of a topic that has ``count`` partitions, in order.
 
         Example::
 
@@ -254,7 +261,7 @@ class PartitionAssignor(Assignor):
 
     @staticmethod
     def put(shares: MutableMapping[str, list[TopicPartition]], member_id: str, partition: TopicPartition) -> None:
-        """Append a partition to a member's share. Create the share if it is missing.
+        """Append a partition to a member's share. If the member has no share yet, create it.
 
         Example::
 
@@ -267,7 +274,9 @@ class PartitionAssignor(Assignor):
 def subscribed_topics(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription]
 ) -> dict[str, Sequence[PartitionMetadata]]:
-    """Return the partitions of all subscribed topics. Topics are in order, without unknown and empty ones.
+    """Return the partitions of all subscribed topics.
+
+    The topics are in order, and unknown or empty topics are left out.
 
     Example::
 
@@ -280,15 +289,17 @@ def subscribed_topics(
 
 
 def member_order(text: str) -> bytes:
-    """Return a sort key that orders strings as Java does: by UTF-16 units, not by code points."""
+    """Return a key for sorting strings as Java does: by UTF-16 units, and not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def sorted_members(subscriptions: Mapping[str, Subscription], topic: str | None = None) -> list[str]:
-    """Return member ids in the order of assignment: static members by instance id, then others by member id.
+    """Return the member ids in the order of assignment.
+
+    Static members come first, by instance id, then the others by member id.
 
     Args:
-        topic: return only members that are subscribed to it.
+        topic: return only members that are subscribed to this topic.
 
     Example::
 

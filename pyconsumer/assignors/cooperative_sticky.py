@@ -46,9 +46,10 @@ _REJOIN = b"rejoin"  # in an assignment: whichever process has it by now is to a
 
 
 class CooperativeStickyAssignor(Assignor):
-    """Java's ``CooperativeStickyAssignor`` of Kafka 4.x, usable under eager rebalancing as well.
+    """The ``CooperativeStickyAssignor`` of Kafka 4.x in Java. It can also be used with eager rebalancing.
 
-    An eager group moves to it in two rolling restarts: first with this *and* the old assignor, then with this alone.
+    An eager group changes to this assignor in two rolling restarts: first with this *and* the old assignor, then with
+    this one alone.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class CooperativeStickyAssignor(Assignor):
         return (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes:
-        """Return the generation of the last assignment as an int32, which members before Kafka 3.2 read here."""
+        """Return the generation of the last assignment as an int32. Members before Kafka 3.2 read it here."""
         return _GENERATION.pack(self._generation)
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
@@ -74,7 +75,10 @@ class CooperativeStickyAssignor(Assignor):
         self._rejoins = False
 
     def rebalance_due_in(self) -> float:
-        """Return 0 if a static member has to give something up, in this process or an earlier one. See the module."""
+        """Return 0 if this static member must give a partition up, which it may have got in an earlier process.
+
+        See the module.
+        """
         return 0.0 if self._rejoins else math.inf
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
@@ -95,22 +99,22 @@ def _assignment(subscription: Subscription, given: tuple[TopicPartition, ...]) -
 
 
 def gives_up(subscription: Subscription, given: Collection[TopicPartition]) -> bool:
-    """Return whether a member owns a partition that is not in its new share, and so has to join again."""
+    """Return whether a member owns a partition that is not in its new share. It must then join again."""
     return not set(subscription.owned_partitions).issubset(given)
 
 
 def even_shares(
     cluster: ClusterView, topics: Mapping[str, Sequence[PartitionMetadata]], members: Mapping[str, Subscription]
 ) -> tuple[dict[str, list[TopicPartition]], Collection[TopicPartition]]:
-    """Return the shares that members have in the end: as even as possible, with few moves.
+    """Return the final shares of the members: as even as possible, with few moves.
 
     Args:
-        cluster: where brokers are.
-        topics: all that a member subscribed to.
-        members: at least one, in the order of :func:`member_order`.
+        cluster: the metadata of the cluster, for the racks of brokers.
+        topics: all topics to which any member is subscribed.
+        members: the members, at least one, in the order of :func:`member_order`.
 
     Returns:
-        The shares, and those of their partitions that somebody else has to give up first.
+        The shares, and the partitions in them that another member must give up first.
     """
     claims = Claims(members, topics)
     racks = Racks(cluster, topics, members)
@@ -123,12 +127,12 @@ def even_shares(
 
 
 class Claims:
-    """The partitions that members claim to own, each partition with at most one of them.
+    """The partitions that members claim to own. Each partition is counted for at most one member.
 
     Attributes:
-        owned: for each member, partitions of known topics that it still owns.
+        owned: for each member, the partitions of known topics that it still owns.
         contested: partitions that several members claimed in the same generation.
-        former: owners in earlier generations, by partition.
+        former: the owners in earlier generations, by partition.
     """
 
     def __init__(self, members: Mapping[str, Subscription], topics: Mapping[str, Collection[object]]) -> None:
@@ -222,7 +226,7 @@ def _assign_unequal(
 def changing_hands(
     members: Mapping[str, Subscription], shares: Mapping[str, Sequence[TopicPartition]]
 ) -> set[TopicPartition]:
-    """Return partitions that are new to their member while another one still owns them."""
+    """Return the partitions that are new to their member and that another member still owns."""
     added: set[TopicPartition] = set()
     revoked: set[TopicPartition] = set()
     for member, share in shares.items():

@@ -1,4 +1,4 @@
-"""The delayed assignor: partitions of a member that disappeared wait for its return (KIP-415, for a consumer group).
+"""The delayed assignor: if a member disappears, its partitions wait for its return (as in KIP-415).
 
 A restart, or a pause longer than the session timeout, moves partitions twice in an ordinary group: away, and back.
 Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``. All other members continue
@@ -74,13 +74,13 @@ WITNESSES: Final = 3
 
 
 class CooperativeStickyDelayedAssignor(Assignor):
-    """Cooperative sticky assignor that keeps the partitions of a member that disappeared until it returns.
+    """A cooperative sticky assignor. If a member disappears, its partitions wait for it to return.
 
-    No other Kafka client has it.
+    This assignor exists only in pyconsumer.
 
     Args:
-        delay_ms: how long they wait, in milliseconds, 0 for not at all. None is the setting ``rebalance_delay_ms``. The
-            leader's value counts for the group.
+        delay_ms: how long the partitions wait, in ms. 0 means not at all. None takes the setting
+            ``rebalance_delay_ms``. For the whole group, the leader's value is used.
     """
 
     def __init__(self, delay_ms: int | None = None) -> None:
@@ -111,7 +111,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
     # -- a member ----------------------------------------------------------------------------------------------------
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes:
-        """Return the last assignment, the time left of each delay, and whether this member leaves."""
+        """Return the last assignment, the remaining time of each delay, and whether this member leaves."""
         passed_ms = math.floor((self._clock.now() - self._since) * 1000)
         shares = tuple(share.after(passed_ms) for share in self._memory.shares)
         return encode(Memory(self._memory.generation_id, shares, tuple(sorted(self._left)), leaves=self._leaves))
@@ -128,7 +128,10 @@ class CooperativeStickyDelayedAssignor(Assignor):
         self._has_partitions = False
 
     def rebalance_due_in(self) -> float:
-        """Return the seconds until the first delay is over, infinity without one. 0 if this member owes a rebalance."""
+        """Return the seconds until the first delay ends. Infinity if there is no delay.
+
+        0 if this member must join again.
+        """
         if self._memory.owes:
             return 0.0
         left = [share.left_ms for share in self._memory.shares if share.left_ms != PRESENT]

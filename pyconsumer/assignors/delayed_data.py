@@ -1,4 +1,4 @@
-"""The user data of the delayed assignor's members: the last assignment, who is missing, and the time left.
+"""User data of the delayed assignor: the last assignment, who is missing, and the time left.
 
 The same blob goes both ways: from the leader to a member in its assignment, from a member to the next leader in its
 subscription. An int16 version, then the fields in Kafka's notation. Fields that a
@@ -33,7 +33,7 @@ class Share(NamedTuple):
     Attributes:
         member_id, instance_id: the member. Only static members have an instance id.
         partitions: its last assignment.
-        left_ms: time for which its partitions still wait for it, or :data:`PRESENT`.
+        left_ms: how long its partitions still wait for the member, in ms. Or :data:`PRESENT`.
     """
 
     member_id: str
@@ -43,24 +43,26 @@ class Share(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Name of the member for log lines and errors: the instance id if it has one."""
+        """The member's name for log lines and errors: its instance id, or its member id if it has none."""
         return self.instance_id or self.member_id
 
     def after(self, passed_ms: int) -> Share:
-        """Return the share as it is ``passed_ms`` later."""
+        """Return this share after ``passed_ms`` more milliseconds."""
         return self if self.left_ms == PRESENT else self._replace(left_ms=max(0, self.left_ms - passed_ms))
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One member's knowledge of the last assignment.
+    """The last assignment, as one member knows it.
 
     Attributes:
-        generation_id: generation of that assignment, -1 for none. Not set in an assignment, whose generation is known.
-        shares: those of members that are present or missing.
-        leaves: whether it is about to leave permanently.
-        left: members that announced to this one, as leader, that they leave permanently (in a subscription).
-        owes: whether it has to give up partitions and join again, even in another process (in an assignment).
+        generation_id: generation of the last assignment, -1 for none. It is not set in an assignment, because the
+            receiver knows the generation.
+        shares: the shares of all members, present or missing.
+        leaves: True if the member is about to leave permanently.
+        left: in a subscription: members that have told this member, as the leader, that they leave permanently.
+        owes: in an assignment: True if the member must give up partitions and join again, even after a restart of its
+            process.
     """
 
     generation_id: int = -1
@@ -94,7 +96,7 @@ class _Memory(Message):
 
 
 def encode(memory: Memory) -> bytes:
-    """Return the memory as bytes. Equal contents give equal bytes."""
+    """Encode the memory as bytes. Equal contents give equal bytes."""
     return _Memory(
         generation_id=memory.generation_id,
         leaves=memory.leaves,
@@ -113,7 +115,7 @@ def encode(memory: Memory) -> bytes:
 
 
 def decode(data: bytes | None) -> Memory:
-    """Decode the bytes. Unreadable ones count as an empty memory, so that a faulty member does not stop the group."""
+    """Decode the bytes. Unreadable bytes give an empty memory, so that a faulty member does not stop the group."""
     if not data:
         return Memory()
     try:

@@ -1,4 +1,4 @@
-"""The cooperative sticky assignor if all members subscribe to the same topics: shares by count.
+"""The cooperative sticky assignor for members that all subscribe to the same topics.
 
 With P partitions and M members, ``P % M`` members get one more than ``P // M``. A member keeps the partitions that it
 owned up to that number, the lowest partition numbers first. The rest is dealt in turn to members that have too few. As
@@ -22,13 +22,13 @@ class EqualSubscriptions:
 
     Args:
         partitions: all partitions, by topic and number.
-        owned: the partitions that each member had. Its order is the order of assignment.
+        owned: the partitions that each member had. The order of this dictionary is the order of assignment.
         contested: partitions that several members claim in the same generation. No member keeps them.
         racks: the racks of members and replicas.
 
     Attributes:
-        shares: the result.
-        changing_hands: those of its partitions that another member may still be using.
+        shares: the resulting partitions of each member.
+        changing_hands: the partitions in ``shares`` that another member may still be using.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Racks of members and of partitions' replicas (KIP-881), over all topics of a group."""
+"""Racks of members and of replicas (KIP-881): which member is near which partition."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Racks"]
 
 
 class Racks:
-    """Racks of members and replicas. ``aware`` says whether they affect the result.
+    """The racks of members and of replicas. ``aware`` is True if they affect the result.
 
-    They do if a member is in a rack with replicas, and partitions differ in the racks of their replicas.
+    They affect it if a member is in a rack that has replicas, and the partitions differ in the racks of their replicas.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Racks:
         self._in_rack = Counter(members.values())
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """Return whether the member has a rack, but the partition no replica in it."""
+        """Return whether the member has a rack, and the partition has no replica in that rack."""
         rack = self._members.get(member_id)
         return rack is not None and rack not in self._replicas.get(partition, ())
 
     def match(self, member_id: str, partition: TopicPartition) -> bool:
-        """Return whether the member has a rack, and the partition a replica in it."""
+        """Return whether the member has a rack, and the partition has a replica in that rack."""
         return self._members.get(member_id) in self._replicas.get(partition, ())
 
     def members_nearby(self, partition: TopicPartition) -> int:
-        """Return the number of members in a rack with a replica of the partition."""
+        """Return how many members are in a rack that has a replica of the partition."""
         return sum(self._in_rack[rack] for rack in self._replicas.get(partition, ()))

@@ -1,4 +1,4 @@
-"""The range assignor: topic by topic, each member gets a run of consecutive partitions.
+"""The range assignor, the default: topic by topic, each member gets consecutive partitions.
 
 Members are in order. With P partitions and M members of a topic, the first ``P % M`` get one more than ``P // M``.
 So topics with equal partition counts and subscribers are *co-partitioned*: one member has the same numbers of each.
@@ -20,7 +20,7 @@ __all__ = ["RangeAssignor"]
 
 
 class RangeAssignor(Assignor):
-    """Java's ``RangeAssignor`` of Kafka 4.x. The default."""
+    """The ``RangeAssignor`` of Kafka 4.x in Java. It is the default."""
 
     @property
     def name(self) -> str:

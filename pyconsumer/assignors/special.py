@@ -23,10 +23,11 @@ Shares = dict[str, list[TopicPartition]]
 
 
 class RandomAssignor(PartitionAssignor):
-    """Assignor that gives each partition to a random subscriber of its topic. Shares may be uneven.
+    """Gives each partition to a random subscriber of its topic. The shares may be uneven.
 
     Args:
-        generator: source of randomness. With a seed, as in ``random.Random(7)``, results are the same in every run.
+        generator: source of random numbers. With a seed, as in ``random.Random(7)``, the result is the same in every
+            run.
     """
 
     def __init__(self, generator: random.Random | None = None) -> None:
@@ -48,12 +49,13 @@ class RandomAssignor(PartitionAssignor):
 
 
 class RackAwareAssignor(Assignor):
-    """Assignor that gives each partition to a member in the rack of its leader, if there is one.
+    """Gives each partition to a member in the rack of the partition's leader, if there is such a member.
 
-    Members send their rack in their user data, which :class:`PartitionAssignor` would ignore.
+    Members send their rack as user data. A :class:`PartitionAssignor` would ignore user data, so this class is not one.
 
     Args:
-        rack: rack of this member, as in the brokers' ``broker.rack``, by default the consumer's ``client_rack``.
+        rack: rack of this member, with the same names as the brokers' ``broker.rack``. By default the consumer's
+            ``client_rack``.
     """
 
     def __init__(self, rack: str | None = None) -> None:
@@ -96,10 +98,10 @@ class RackAwareAssignor(Assignor):
 
 
 class BroadcastAssignor(PartitionAssignor):
-    """Assignor that gives every member all partitions of the topics that it subscribed to.
+    """Gives every member all partitions of the topics to which it is subscribed.
 
-    Commits of such a group are useless: its members overwrite each other's offsets. Each member has to store its own
-    positions, and seek to them when it is assigned partitions. See ``examples/custom_assignors.py``.
+    Commits of such a group are useless, because its members overwrite each other's offsets. Each member must store its
+    own positions, and seek to them when it is assigned partitions. See ``examples/custom_assignors.py``.
     """
 
     @property

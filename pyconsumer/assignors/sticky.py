@@ -43,7 +43,7 @@ class _Previous(NamedTuple):
 
 
 class StickyAssignor(Assignor):
-    """Java's ``StickyAssignor``, with the results of Kafka 2.0. Its user data is that of Kafka 2.3 and later."""
+    """Java's ``StickyAssignor``. Its results are those of Kafka 2.0. Its user data is that of Kafka 2.3 and later."""
 
     def __init__(self) -> None:
         self._previous: _Previous | None = None
@@ -53,7 +53,7 @@ class StickyAssignor(Assignor):
         return "sticky"
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the last share, by topic, and its generation, or None before the first assignment."""
+        """Return the member's last share, by topic, and its generation. Return None before the first assignment."""
         return None if self._previous is None else _encode(self._previous)
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:

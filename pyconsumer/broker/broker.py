@@ -43,20 +43,20 @@ Endpoints = Callable[[str], list[BrokerMetadata]]
 
 
 class Broker:
-    """A node.
+    """A broker of the embedded cluster.
 
     Args:
-        folder: the folder of the data. None keeps it in memory.
+        folder: the folder for its data. None keeps the data in memory.
         endpoints: returns the addresses of all brokers.
-        peers: all brokers that are alive, by node id.
-        call_soon: runs a call after the current one.
-        fenced_endpoints: returns the addresses of brokers that are not alive.
+        peers: all live brokers, by node id.
+        call_soon: runs a function after the current call.
+        fenced_endpoints: returns the addresses of the brokers that are not alive.
 
     Attributes:
-        partitions: the replicas on this node. ``fetcher`` copies those that other brokers lead.
+        partitions: the replicas on this broker. ``fetcher`` copies the records of replicas that other brokers lead.
         group_coordinator: the coordinator of consumer groups.
-        transaction_coordinator: that of transactional ids.
-        cluster: the interface of transactions to the other brokers.
+        transaction_coordinator: the coordinator of transactional ids.
+        cluster: the interface by which transactions reach the other brokers.
         recovery: the progress of :meth:`opening`.
     """
 
@@ -124,9 +124,9 @@ class Broker:
     # --- life
 
     def opening(self) -> Iterator[None]:
-        """Open all logs in steps and recover those that need it. Call :meth:`start` next.
+        """Open all logs step by step, and recover those that need it. Call :meth:`start` next.
 
-        The broker serves no client yet, and the other brokers of the process run between two steps.
+        During this the broker serves no client, and the other brokers of the process run between two steps.
         """
         self._apply_broker_config()
         wanted = []
@@ -139,7 +139,7 @@ class Broker:
         yield from self.logs.opening_all(wanted, self.recovery)
 
     def start(self) -> None:
-        """Open the remaining logs and lead the partitions that the controller assigns."""
+        """Open the remaining logs, and become leader of the partitions that the controller has assigned."""
         known = {
             f"{name}-{index}": topic.topic_id
             for name, topic in self.controller.topics.items()
@@ -217,10 +217,10 @@ class Broker:
             self._behind.discard(name)
 
     def apply_topic(self, name: str) -> None:
-        """Bring this node's replicas of a topic in line with the controller's decision.
+        """Adapt this broker's replicas of a topic to the controller's decision.
 
         Raises:
-            OSError: a log could not be opened. The topic's other partitions were.
+            OSError: the log of a partition could not be opened. The topic's other logs were opened.
         """
         for _ in self._applying(name):
             pass
@@ -306,10 +306,10 @@ class Broker:
         return self.logs.remove(tp)
 
     def partition(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Return a partition that this node leads, to serve a client.
+        """Return a partition for a client. This broker must lead it.
 
         Args:
-            current_leader_epoch: the leader epoch that the client knows, -1 if it does not say.
+            current_leader_epoch: the leader epoch that the client knows, or -1 if the request has none.
 
         Raises:
             UnknownTopicOrPartitionError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError:
@@ -327,7 +327,10 @@ class Broker:
         return partition
 
     def replica(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Return a partition that a consumer may read, led or followed here (KIP-392). Errors as :meth:`partition`."""
+        """Return a partition from which a consumer may read. This broker leads it or follows its leader (KIP-392).
+
+        Errors are those of :meth:`partition`.
+        """
         partition = self.partitions.get(TopicPartition(topic, index))
         if partition is None:
             return self.partition(topic, index, current_leader_epoch)
@@ -347,7 +350,7 @@ class Broker:
         self._wanted_isrs[tp] = IsrChange(tp.topic, tp.partition, partition.leader_epoch, isr)
 
     def propose_isrs(self) -> None:
-        """Propose to the controller the ISRs that have changed since the last time, all at once."""
+        """Propose all changes of ISRs since the last call to the controller, in one request."""
         if self._wanted_isrs:
             wanted, self._wanted_isrs = self._wanted_isrs, {}
             self.controller.alter_isrs(self.node_id, list(wanted.values()))
@@ -374,11 +377,11 @@ class Broker:
         return None if topic is None else topic.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id, None if there is none."""
+        """Return the name of the topic with this id, or None."""
         return self.controller.name_of(topic_id)
 
     def partition_count(self, topic: str) -> int | None:
-        """Return how many partitions a topic has, None if there is no such topic."""
+        """Return the number of a topic's partitions, or None if there is no such topic."""
         found = self.controller.topics.get(topic)
         return None if found is None else len(found.partitions)
 
@@ -397,7 +400,10 @@ class Broker:
         return found
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """Return the leader of an internal topic's partition at the client's listener, or None without a leader."""
+        """Return the leader of an internal topic's partition, with its address on the client's listener.
+
+        None if there is no leader.
+        """
         topic = self.controller.ensure_internal(topic_name)
         leader = topic.partitions[partition].leader
         for node in self.endpoints(context.listener):
@@ -408,7 +414,7 @@ class Broker:
     # --- producers
 
     def next_producer_id(self) -> int:
-        """Return a producer id that no producer of this cluster has had."""
+        """Return a producer id that was never used in this cluster."""
         for producer_id in self._producer_ids:
             return producer_id
         self._producer_ids = iter(self.controller.allocate_producer_ids())
@@ -417,7 +423,7 @@ class Broker:
     # --- periodic work, called by a host
 
     def delete_old_segments(self) -> None:
-        """Apply ``retention.ms`` and ``retention.bytes``, and do the other checks of that interval."""
+        """Apply ``retention.ms`` and ``retention.bytes``, and do the other periodic checks of the logs."""
         for partition in self.partitions.values():
             if partition.log.config.delete:
                 removed = partition.log.delete_old_segments(partition.high_watermark)

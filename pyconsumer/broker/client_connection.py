@@ -1,4 +1,4 @@
-"""One client's connection: it reads frames, passes requests to handlers, and sends the responses in the same order.
+"""One client's connection: reads frames, passes requests to handlers, sends the responses in the same order.
 
 As in Kafka, one request of a connection is served at a time, and later ones wait. Reading continues in the meantime, up
 to a bound, so that a disconnect is noticed. Records that a client has not read yet stay in the log's file, see
@@ -52,7 +52,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class ConnectionOwner(Protocol):
-    """The part of a server that its connections need."""
+    """The part of a server that its client connections need."""
 
     loop: asyncio.AbstractEventLoop
     broker: Broker
@@ -69,8 +69,8 @@ class ClientConnection:
     """An accepted connection.
 
     Args:
-        listener: name of the listener. ``client_host`` is the peer's address.
-        tls: set on a listener with TLS.
+        listener: name of the listener. ``client_host`` is the client's address.
+        tls: the TLS session, on a listener with TLS.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class ClientConnection:
 
     @property
     def busy(self) -> bool:
-        """Return whether a request is being served.
+        """Return whether a request is being handled.
 
-        The connection is not busy while a response is being sent, because the client may never read it.
+        While a response is being sent, the connection does not count as busy, because the client may never read it.
         """
         return self._busy
 
@@ -471,11 +471,11 @@ class ClientConnection:
 
     @property
     def can_send(self) -> bool:
-        """Return whether there is output that the socket may accept."""
+        """Return whether there is output, and the socket may accept it."""
         return bool(self._out) and not self._out.blocked
 
     def send_piece(self, most_bytes: int) -> int:
-        """Send about ``most_bytes`` at most. Return the number of bytes that were sent."""
+        """Send at most about ``most_bytes``. Return the number of bytes that were sent."""
         out = self._out
         try:
             sent = out.send(most_bytes)
@@ -509,7 +509,7 @@ class ClientConnection:
     # --- the end
 
     def close(self, *, flush: bool = False) -> None:
-        """Close the connection, with ``flush`` only once all pending output has been sent."""
+        """Close the connection. With ``flush``, close it only after all pending output has been sent."""
         if self._closed or (flush and self._out):
             return
         self._closed = True

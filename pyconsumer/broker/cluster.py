@@ -1,4 +1,4 @@
-"""The embedded cluster for users, who start and stop it from a program or a test.
+"""``EmbeddedCluster``, the public class: starts and stops a cluster for a program or a test.
 
 It runs in a child process, so that it can be killed like a real one and does not compete with the program for the
 interpreter lock. Tests that do not need that run it in a thread. The child ends when the pipe from its parent closes,
@@ -27,28 +27,30 @@ __all__ = ["ClusterFaults", "EmbeddedCluster"]
 
 
 class EmbeddedCluster:
-    """A Kafka cluster on this machine. As a context manager it starts and stops itself.
+    """A Kafka cluster on this machine. As a context manager it starts and stops by itself.
 
     Args:
-        brokers: the number of brokers. Their node ids are 0, 1, and so on. All run in one process, each with its own
-            listeners and files, and replicate to each other.
-        data_dir: the folder of the data. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
+        brokers: the number of brokers. Their node ids are 0, 1, and so on. All brokers run in one process. Each has its
+            own listeners and files, and they replicate to each other.
+        data_dir: the folder for the data. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
         config: broker settings by Kafka's names, such as ``{"num.partitions": 3}``.
-        features: versions of features, such as ``{"transaction.version": 1}``. The newest by default.
-        host: address to listen on.
-        port: of the first listener of the first broker. The other brokers get the next ports. 0 picks free ones.
-        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the first one.
-        ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The first may contain the key.
-        ssl_client_cafile: clients must present a certificate of this authority.
+        features: versions of features, such as ``{"transaction.version": 1}``. By default the newest versions.
+        host: the address to listen on.
+        port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
+        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the addresses of the first
+            of them.
+        ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
+        ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
         sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
         schema_registry: also run a Schema Registry with Confluent's REST API, at :attr:`schema_registry_url`. It keeps
             its schemas in the topic ``_schemas``.
         schema_registry_port: its port. 0 picks a free one.
         schema_registry_users: passwords by name for its basic login. None: no login.
-        in_thread: run in a thread of this process instead of a child process.
-        start_timeout_ms: the longest time for :meth:`start`, :meth:`restart` and :meth:`restart_broker`. After a crash
-            the brokers read their logs from the last flush on, some hundred megabytes a second.
-        stop_timeout_ms: the time after which :meth:`stop` kills the brokers, which then recover at the next start.
+        in_thread: True runs the brokers in a thread of this process, instead of a child process.
+        start_timeout_ms: the longest time for :meth:`start`, :meth:`restart` and :meth:`restart_broker`, in ms. After a
+            crash the brokers first read their logs from the last flush on, some hundred megabytes a second.
+        stop_timeout_ms: after this time (ms) :meth:`stop` kills the brokers. At the next start they must then recover
+            their logs.
 
     Raises:
         ConfigurationError: a setting is unknown or contradicts another one.
@@ -118,11 +120,11 @@ class EmbeddedCluster:
     # --- life
 
     def start(self) -> None:
-        """Start the cluster, and return once it serves requests.
+        """Start the cluster. The call returns when the cluster serves requests.
 
         Raises:
-            BrokerStartError: it cannot start, or not within ``start_timeout_ms``. The message says which log was being
-                recovered. You may call this again.
+            BrokerStartError: the cluster cannot start, or has not started within ``start_timeout_ms``. If a log was
+                being recovered, the message names it. You may call this again.
         """
         if self._runner is not None or self._killed:
             raise IllegalStateError("the cluster was started already")
@@ -165,7 +167,7 @@ class EmbeddedCluster:
                 sock.close()
 
     def stop(self) -> None:
-        """Stop cleanly and remove a temporary folder. No effect if the cluster does not run."""
+        """Stop the cluster cleanly, and remove a temporary folder. If the cluster does not run, this has no effect."""
         runner, self._runner = self._runner, None
         self._down.clear()
         self._late.clear()
@@ -199,7 +201,10 @@ class EmbeddedCluster:
         return self.address(self._options.listeners[0])
 
     def address(self, listener: str) -> str:
-        """Return ``host:port`` of a listener by name. ``ConfigurationError`` if there is no such listener."""
+        """Return ``host:port`` of the listener with this name.
+
+        Raises ``ConfigurationError`` if there is no such listener.
+        """
         if listener not in self._options.listeners:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
@@ -222,7 +227,10 @@ class EmbeddedCluster:
 
     @property
     def data_dir(self) -> Path | None:
-        """Return the folder of the data. None if it is in memory, or temporary and not started yet."""
+        """Return the folder of the data.
+
+        None if the data is in memory, or if the folder is temporary and not created yet.
+        """
         return self._folder
 
     # --- calls for tests
@@ -230,7 +238,7 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, object] | None = None
     ) -> None:
-        """Create a topic. -1 stands for the broker's defaults. Raises the errors of CreateTopics."""
+        """Create a topic. -1 takes the broker's default. Raises the errors of CreateTopics."""
         own = {key: _text(value) for key, value in (config or {}).items()}
         self.command(
             "create_topic", name=name, partitions=partitions, replication_factor=replication_factor, config=own
@@ -243,10 +251,11 @@ class EmbeddedCluster:
     def kill_broker(self, node_id: int) -> None:
         """End a broker as ``kill -9`` does: its connections are reset, and its memory is lost.
 
-        It leaves the ISRs, and other replicas in sync take over its partitions. With one broker this is :meth:`kill`.
+        The broker leaves the ISRs, and other in-sync replicas take over its partitions. With one broker this is
+        :meth:`kill`.
 
         Raises:
-            IllegalStateError: the cluster is in memory, so the broker could not restart, or the cluster does not run.
+            IllegalStateError: the cluster does not run, or is in memory, so that the broker could not restart.
             ConfigurationError: there is no such broker.
         """
         self._check_node(node_id)
@@ -258,15 +267,16 @@ class EmbeddedCluster:
         self._down.add(node_id)
 
     def restart_broker(self, node_id: int) -> None:
-        """Start a killed broker again on its ports and with its files.
+        """Start a killed broker again, on the same ports and with its files.
 
-        It follows the present leaders, truncates records that they lack, and joins the ISRs when it has caught up. That
-        continues after this call has returned.
+        The broker follows the present leaders, truncates records that they do not have, and joins the ISRs when it has
+        caught up. All this may continue after the call has returned.
 
         Raises:
-            IllegalStateError: it was not killed.
-            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It continues. Call this again to wait.
-            BrokerStartError: it cannot start. You may call this again.
+            IllegalStateError: the broker was not killed.
+            KafkaTimeoutError: the broker has not restarted within ``start_timeout_ms``. The restart continues. Call
+                this again to wait for it.
+            BrokerStartError: the broker cannot start. You may call this again.
         """
         self._check_node(node_id)
         if node_id not in self._down:
@@ -289,12 +299,12 @@ class EmbeddedCluster:
         self._late.discard(node_id)
 
     def kill(self) -> None:
-        """End the process of all brokers with ``kill -9``.
+        """Kill the process of all brokers, like ``kill -9``.
 
-        Until :meth:`restart` or :meth:`stop` their ports stay reserved: clients are refused.
+        Until :meth:`restart` or :meth:`stop` the ports stay reserved, and clients' connections are refused.
 
         Raises:
-            IllegalStateError: the cluster is in memory, so it could not restart, or it does not run.
+            IllegalStateError: the cluster does not run, or is in memory, so that it could not restart.
         """
         runner = self._running()
         self._check_files()
@@ -307,8 +317,8 @@ class EmbeddedCluster:
         """Start all brokers again after :meth:`kill`.
 
         Raises:
-            IllegalStateError: they were not killed.
-            BrokerStartError: see :meth:`start`. Their ports stay reserved, and you may call this again.
+            IllegalStateError: the brokers were not killed.
+            BrokerStartError: see :meth:`start`. The ports stay reserved, and you may call this again.
         """
         if not self._killed:
             raise IllegalStateError("the cluster was not killed")
@@ -336,13 +346,16 @@ class EmbeddedCluster:
             raise ConfigurationError(f"there is no broker {node_id}")
 
     def elect_preferred_leaders(self) -> int:
-        """Make the first replica of each partition its leader, if it is in sync. Return the number of new leaders."""
+        """Make the first replica of each partition its leader, if it is in sync.
+
+        Return how many leaders have changed.
+        """
         return int(self.command("elect_preferred_leaders"))
 
     def advance_clock(self, seconds: float) -> None:
-        """Move the brokers' clock ahead. Everything due by then happens now: sessions end, records expire.
+        """Move the brokers' clock ahead. Everything that becomes due happens now: sessions end, records expire.
 
-        Clients keep their own time, see :class:`pyconsumer.testing.RunningClock`.
+        The clocks of clients do not move. See :class:`pyconsumer.testing.RunningClock`.
 
         Raises:
             ValueError: ``seconds`` is negative.
@@ -352,11 +365,11 @@ class EmbeddedCluster:
         self.command("advance_clock", seconds=seconds)
 
     def command(self, name: str, /, **arguments: Any) -> Any:
-        """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`. You may call it from several threads.
+        """Run a command of :class:`~pyconsumer.broker.host.ClusterHost`. Any thread may call this.
 
         Raises:
-            KafkaTimeoutError: the brokers did not respond within 30 s. They may still carry it out.
-            BrokerStartError: the process of the brokers has ended.
+            KafkaTimeoutError: the brokers did not respond within 30 s. They may still run the command.
+            BrokerStartError: the brokers' process has ended.
         """
         return self._running().command(name, arguments)
 
@@ -371,12 +384,12 @@ class EmbeddedCluster:
         return int(self.command("ping"))
 
     def log(self) -> str:
-        """Return the log of the brokers (child process only)."""
+        """Return the log of the brokers. This works only for a child process."""
         return self._runner.log() if self._runner is not None else ""
 
 
 class ClusterFaults:
-    """Faults of a running cluster. :mod:`pyconsumer.broker.faults` describes each kind."""
+    """The fault injector of a running cluster. :mod:`pyconsumer.broker.faults` describes each kind of fault."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -393,7 +406,10 @@ class ClusterFaults:
         error_code: int = -1,
         delay_ms: int = 0,
     ) -> int:
-        """Inject a fault into requests. Return the rule's id. Arguments as :class:`.faults.FaultRule`."""
+        """Inject a fault into requests. Return the id of the new rule.
+
+        The arguments are those of :class:`.faults.FaultRule`.
+        """
         arguments = {"node": node, "topic": topic, "client_id": client_id, "count": count}
         return int(
             self._cluster.command(
@@ -405,35 +421,38 @@ class ClusterFaults:
         """Make another in-sync replica the leader of a partition. Return its node id.
 
         Args:
-            node: None for the next one in the order of the replicas.
+            node: the new leader. None takes the next replica in the order of the replicas.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
-            EligibleLeadersNotAvailableError: the node has no replica that is alive and in sync, or no node has one.
-            ElectionNotNeededError: the node leads already.
+            EligibleLeadersNotAvailableError: the node has no replica that is alive and in sync. Or, without ``node``,
+                no other node has one.
+            ElectionNotNeededError: the node is the leader already.
         """
         return int(self._cluster.command("move_leader", name=topic, partition=partition, node=node))
 
     def move_coordinator(self, group_id: str, node: int | None = None) -> int:
-        """Make another broker the coordinator of a group, and of all others in its partition of ``__consumer_offsets``.
+        """Make another broker the coordinator of a group.
 
-        Arguments, result and errors as :meth:`move_leader`.
+        The other groups in the same partition of ``__consumer_offsets`` move, too.
+
+        Arguments, result and errors are those of :meth:`move_leader`.
         """
         return int(self._cluster.command("move_coordinator", group_id=group_id, node=node))
 
     def pause_replication(self, node: int) -> None:
-        """Stop a broker's replication from leaders until :meth:`resume_replication`. All else continues.
+        """Stop a broker from fetching records from leaders until :meth:`resume_replication`. Everything else continues.
 
-        ``acks=all`` waits for this broker while it is in sync, at most ``replica.lag.time.max.ms``.
+        As long as this broker is in sync, ``acks=all`` waits for it, at most ``replica.lag.time.max.ms``.
         """
         self._cluster.command("pause_replication", node_id=node)
 
     def resume_replication(self, node: int) -> None:
-        """Resume replication."""
+        """Let a broker fetch records from leaders again."""
         self._cluster.command("resume_replication", node_id=node)
 
     def remove(self, rule_id: int) -> None:
-        """Remove a rule."""
+        """Remove a fault's rule."""
         self._cluster.command("remove_fault", rule_id=rule_id)
 
     def clear(self) -> None:

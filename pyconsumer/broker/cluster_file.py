@@ -1,4 +1,4 @@
-"""The files of the controller's state: the snapshot ``cluster.json``, and ``cluster.journal`` with later changes.
+"""The files of the controller's state: ``cluster.json`` (a snapshot) and ``cluster.journal`` (later changes).
 
 A change is one line of the journal, flushed to disk before it takes effect, so that its cost depends on its own size
 and not on the cluster's. A journal that has outgrown its snapshot is replaced by a new snapshot.
@@ -40,7 +40,7 @@ _PARTITION_FOLDER = re.compile(r".+-\d+")
 
 
 def partition_to_json(state: PartitionState) -> dict[str, Any]:
-    """Return a partition in the form of both files."""
+    """Return a partition's state in the form for both files."""
     return {
         "leader": state.leader,
         "leader_epoch": state.leader_epoch,
@@ -50,7 +50,7 @@ def partition_to_json(state: PartitionState) -> dict[str, Any]:
 
 
 def topic_to_json(topic: TopicState) -> dict[str, Any]:
-    """Return a topic in the form of both files, without its name."""
+    """Return a topic's state in the form for both files, without the topic's name."""
     return {
         "id": uuid_to_str(topic.topic_id),
         "config": topic.config,
@@ -59,7 +59,10 @@ def topic_to_json(topic: TopicState) -> dict[str, Any]:
 
 
 def partition_from_json(data: Mapping[str, Any]) -> PartitionState:
-    """Return the partition. ``KeyError``, ``TypeError`` or ``ValueError`` if it is none."""
+    """Return the partition's state.
+
+    Raises ``KeyError``, ``TypeError`` or ``ValueError`` if ``data`` has another form.
+    """
     leader, epoch, replicas, isr = data["leader"], data["leader_epoch"], tuple(data["replicas"]), tuple(data["isr"])
     if not replicas or not all(type(number) is int for number in (leader, epoch, *replicas, *isr)):
         raise ValueError(f"{dict(data)} is not a partition")
@@ -67,7 +70,7 @@ def partition_from_json(data: Mapping[str, Any]) -> PartitionState:
 
 
 class ClusterFile:
-    """Both files in ``folder``, the data folder of the cluster."""
+    """The files ``cluster.json`` and ``cluster.journal`` in ``folder``, the data folder of the cluster."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "cluster.json"
@@ -79,7 +82,7 @@ class ClusterFile:
     # --- reading
 
     def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-        """Return the snapshot and later changes, oldest first. None if the folder is new.
+        """Return the snapshot and the later changes, the oldest first. Return None if the folder is new.
 
         Raises:
             BrokerStartError: a file is damaged, or there are logs without ``cluster.json``.
@@ -114,7 +117,7 @@ class ClusterFile:
             )
 
     def damaged(self, problem: object) -> BrokerStartError:
-        """Return the error of a file that cannot be parsed."""
+        """Return the error for a file that cannot be parsed."""
         return BrokerStartError(
             f"{self.path} is damaged ({problem}): restore it from a backup; without it the topics are not known"
         )
@@ -179,10 +182,10 @@ class ClusterFile:
         """Make a change durable.
 
         Args:
-            snapshot: returns the whole state with the change, in case a snapshot is written.
+            snapshot: returns the whole state, including the change. It is called if a snapshot is written.
 
         Raises:
-            OSError: the change is not stored.
+            OSError: the change could not be stored.
         """
         if self._journal_size < 0:
             self._replace(snapshot())
@@ -198,7 +201,7 @@ class ClusterFile:
             self.compact(snapshot)
 
     def compact(self, snapshot: Callable[[], Mapping[str, Any]]) -> None:
-        """Replace the journal by a snapshot, unless the journal is empty. An error of the disk is logged."""
+        """Replace the journal by a snapshot, unless the journal is empty. If the disk fails, the error is logged."""
         if self._journal_size <= len(self._header()):
             return
         try:

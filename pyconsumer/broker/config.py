@@ -1,4 +1,4 @@
-"""Broker and topic settings under Kafka's own names, with Kafka 4.3's defaults and bounds.
+"""The broker's and the topics' settings, with Kafka's names, defaults and bounds.
 
 Settings are layered as in Kafka. From the strongest on: a topic's own value, dynamic values (of one broker, then of all
 brokers), the values given at start, the default. Many topic settings default to a broker setting with another name. If
@@ -496,7 +496,7 @@ Layer = tuple[str, Value, ConfigSource]
 
 
 class Resolved(NamedTuple):
-    """A setting's value, and all layers with a value, strongest first."""
+    """The value of a setting, and all layers that have a value for it, the strongest first."""
 
     value: Value
     source: ConfigSource
@@ -522,10 +522,10 @@ class BrokerConfig:
     """The settings of one broker.
 
     Args:
-        given: the settings at start, by Kafka's names, as text or Python values.
+        given: the settings at the start, by Kafka's names, as text or as Python values.
 
     Raises:
-        ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
+        ConfigurationError: a name is unknown (the message proposes a similar name), or a value is illegal.
     """
 
     def __init__(self, given: Mapping[str, object] | None = None) -> None:
@@ -535,7 +535,7 @@ class BrokerConfig:
 
     @staticmethod
     def parse(given: Mapping[str, object]) -> dict[str, Value]:
-        """Return typed values of broker settings. Errors as for the class."""
+        """Return typed values of broker settings. Errors are those of the class."""
         values = {}
         for name, value in given.items():
             setting = BROKER_SETTINGS.get(name)
@@ -547,21 +547,21 @@ class BrokerConfig:
 
     @staticmethod
     def is_dynamic(name: str) -> bool:
-        """Return whether a setting is dynamic: it may be changed while the broker runs."""
+        """Return whether a setting is dynamic, so that it may be changed while the broker runs."""
         return name in _DYNAMIC
 
     def set_dynamic(self, for_all: Mapping[str, object], for_this: Mapping[str, object]) -> None:
-        """Replace the dynamic values of all brokers and of this one."""
+        """Replace the dynamic values for all brokers, and those for this broker."""
         self._default_dynamic = self.parse(for_all)
         self._dynamic = self.parse(for_this)
 
     def resolve(self, name: str) -> Resolved:
-        """Return the value of a broker setting and its source. ``KeyError`` for an unknown name."""
+        """Return the value of a broker setting, and its source. Raises ``KeyError`` for an unknown name."""
         layers = self.layers(name)
         return Resolved(layers[0][1], layers[0][2], layers)
 
     def layers(self, name: str) -> list[Layer]:
-        """Return all layers with a value of a broker setting, strongest first."""
+        """Return all layers that have a value for a broker setting, the strongest first."""
         setting = BROKER_SETTINGS[name]
         found: list[Layer] = []
         if name in self._dynamic:
@@ -575,11 +575,11 @@ class BrokerConfig:
         return found
 
     def is_set(self, name: str) -> bool:
-        """Return whether a setting was given, at start or dynamically, so that its default does not count."""
+        """Return whether a setting was given, at the start or dynamically, so that its default does not apply."""
         return name in self._static or name in self._default_dynamic or name in self._dynamic
 
     def value(self, name: str) -> Value:
-        """Return the value of a setting, None if it is not set. ``KeyError`` for an unknown name."""
+        """Return the value of a setting, or None if it is not set. Raises ``KeyError`` for an unknown name."""
         for layer in (self._dynamic, self._default_dynamic, self._static):
             if name in layer:
                 return layer[name]
@@ -598,13 +598,13 @@ class BrokerConfig:
         return list(self.value(name))
 
     def text(self, name: str) -> str | None:
-        """Return a setting as Kafka writes it, None if it is not set."""
+        """Return a setting as text in Kafka's notation, or None if it is not set."""
         return format_value(self.value(name))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The settings of a topic that its logs need, resolved against the broker's. Names as in Kafka."""
+    """The settings of a topic that its logs need, including defaults from the broker. The names are Kafka's."""
 
     compact: bool = False
     delete: bool = True
@@ -633,7 +633,7 @@ class TopicConfig:
 
     @classmethod
     def of(cls, own: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
-        """Resolve a topic's own settings over the broker's defaults."""
+        """Combine a topic's own settings with the broker's defaults."""
         typed = parse_topic_config(own)
 
         def get(name: str) -> Value:
@@ -672,7 +672,7 @@ def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
     """Return typed values of topic settings.
 
     Raises:
-        ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
+        ConfigurationError: a name is unknown (the message proposes a similar name), or a value is illegal.
     """
     values = {}
     for name, value in given.items():
@@ -687,7 +687,7 @@ def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
 
 
 def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
-    """Return the value of a topic setting and its source. ``KeyError`` for an unknown name."""
+    """Return the value of a topic setting, and its source. Raises ``KeyError`` for an unknown name."""
     value, synonyms = _broker_default(name, broker)
     if name in own:
         value = parse_value(_ALL_TOPIC_SETTINGS[name], own[name])

@@ -1,4 +1,4 @@
-"""The log of a broker that runs as a program: on standard error, with repeated lines counted.
+"""The log of a broker on standard error. Repeated lines are counted.
 
 While a disk is full, or a client repeats a mistake, the same line would be written many times a second. The first one
 is written at once. Those that follow within ten seconds are counted, and one line reports their number. State:
@@ -38,11 +38,11 @@ class _Line:
 
 
 class CountingHandler(logging.StreamHandler[IO[str]]):
-    """Writes each line once in ten seconds, and then the number of its repetitions.
+    """Writes a repeated line once in ten seconds, and afterwards the number of its repetitions.
 
     Args:
-        now: monotonic seconds.
-        timed: report the counts by a thread. Tests call :meth:`report` instead.
+        now: returns monotonic seconds.
+        timed: True reports the counts in a thread. Tests call :meth:`report` instead.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
         super().emit(record)
 
     def report(self) -> None:
-        """Write the counts of lines whose ten seconds are over."""
+        """Write the counts of lines that were first written ten seconds ago or earlier."""
         with self.lock or threading.RLock():
             self._waiting = False
             self._report(self._now())
@@ -115,10 +115,11 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
 
 
 def log_to_stderr(level: int | str = logging.WARNING, *, with_time: bool | None = None) -> None:
-    """Make this process log to standard error. The progress of a long recovery is always written.
+    """Make this process log to standard error. The progress of a long recovery is always logged.
 
     Args:
-        with_time: begin lines with time, level and logger. The default is True unless standard error is a terminal.
+        with_time: True begins lines with time, level and logger. By default it is False only if standard error is a
+            terminal.
     """
     if with_time is None:
         with_time = not sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""The context that a handler gets with a request."""
+"""``RequestContext``: the facts about a request that its handler gets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class RequestContext:
     """The origin of a request, and the facts that a handler needs for the response.
 
     Attributes:
-        api_key, api_version, correlation_id: from its header.
-        client_id: from its header, empty if it has none.
-        client_host: the peer's address in Kafka's form, such as ``/127.0.0.1``.
+        api_key, api_version, correlation_id: values from the request's header.
+        client_id: the client id in the header, or empty.
+        client_host: the client's address in Kafka's form, such as ``/127.0.0.1``.
         listener: name of the listener of the connection, such as ``PLAINTEXT``.
-        principal: the sender, such as ``User:alice``.
-        now: monotonic seconds when its handling began.
-        wall_ms: the same in ms since 1970.
-        session: the client of the connection.
+        principal: the authenticated client, such as ``User:alice``.
+        now: the time (monotonic seconds) at which the handling of the request began.
+        wall_ms: the same time in ms since 1970.
+        session: data about the client of the connection.
     """
 
     api_key: int

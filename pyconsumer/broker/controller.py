@@ -1,4 +1,4 @@
-"""The state of the cluster: topics, leaders of partitions, settings, blocks of producer ids.
+"""The controller's state: topics, leaders of partitions, live brokers, settings, producer ids.
 
 A change is written to the cluster's files (:mod:`.cluster_file`) before the response is sent or any broker acts on it.
 If the write fails, the state is unchanged, and the caller gets the ``OSError``.
@@ -79,7 +79,7 @@ _MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 
 
 def check_feature(name: str, level: int) -> None:
-    """Raise ``InvalidUpdateVersionError`` if a feature is unknown, or has no such version."""
+    """Raise ``InvalidUpdateVersionError`` if a feature is unknown, or does not have this version."""
     least, most = SUPPORTED_FEATURES.get(name, (0, -1))
     if not least <= level <= most:
         known = f"has the versions {least} to {most}" if name in SUPPORTED_FEATURES else "is not known"
@@ -87,7 +87,7 @@ def check_feature(name: str, level: int) -> None:
 
 
 class IsrChange(NamedTuple):
-    """A leader's request for a new ISR of one of its partitions, as of its leader epoch."""
+    """A leader's request for a new ISR of one of its partitions, with the leader epoch of the request."""
 
     topic: str
     partition: int
@@ -99,18 +99,18 @@ class Controller:
     """The cluster's state.
 
     Args:
-        folder: of the cluster's files. None keeps its state in memory.
-        config: defaults of new topics.
+        folder: the folder for the cluster's files. None keeps the state in memory.
+        config: settings with the defaults for new topics.
 
     Attributes:
-        topics: by name. Change them only by the methods of this class.
-        names: of topics by id.
-        brokers: node ids that are alive. ``registered`` has those of all brokers of the cluster.
+        topics: the topics by name. Only the methods of this class may change them.
+        names: the names of topics by id.
+        brokers: ids of the live nodes. ``registered`` has the ids of all nodes of the cluster.
         features: finalized version of each feature. Every change raises ``features_epoch``.
-        on_change: called with a topic's name after it was created, changed or deleted. Each may return its work as
-            steps, between which other calls may run. An error of one is logged. The others still run, and the caller
-            who made the change does not see it.
-        on_broker_config: called in the same way after settings of brokers were changed.
+        on_change: functions that are called with a topic's name after it was created, changed or deleted. Each may
+            return its work as steps, between which other calls may run. If one raises, the error is logged, the other
+            functions still run, and the caller who made the change does not see the error.
+        on_broker_config: functions that are called in the same way after settings of brokers were changed.
     """
 
     def __init__(self, folder: Path | None, config: BrokerConfig) -> None:
@@ -228,9 +228,9 @@ class Controller:
         return topic_id in self._deleted
 
     def on_removed(self, node: int, topic_ids: Iterable[bytes] | None = None) -> None:
-        """Record that a node has removed the folders of deleted topics. None stands for all of them.
+        """Record that a node has removed the folders of deleted topics. None means all deleted topics.
 
-        The next snapshot stores it. If it is lost, the node simply finds no folder to remove.
+        The next snapshot stores it. If that is lost, the node finds no folder to remove, which does no harm.
         """
         for topic_id in list(self._deleted) if topic_ids is None else topic_ids:
             nodes = self._deleted.get(topic_id, set())
@@ -242,11 +242,14 @@ class Controller:
 
     @property
     def controller_id(self) -> int:
-        """Return the node to which clients send changes: the first that is alive. Every node would accept them."""
+        """Return the node to which clients send changes. It is the first live node. Every node would accept them."""
         return self.brokers[0] if self.brokers else -1
 
     def register(self, node_ids: Sequence[int]) -> None:
-        """Mark brokers as alive. Every partition that they lead, or can lead if it is offline, begins a new epoch."""
+        """Mark brokers as alive.
+
+        A new epoch begins for each partition that they lead, or can now lead because it had no leader.
+        """
         before = self.registered, self.brokers
         self.registered = sorted({*self.registered, *node_ids})
         self.brokers = sorted({*self.brokers, *node_ids})
@@ -265,10 +268,10 @@ class Controller:
             raise
 
     def unregister(self, node_ids: Sequence[int]) -> None:
-        """Remove dead brokers from the ISRs. Their partitions get other leaders in a new epoch, or none.
+        """Remove dead brokers from the ISRs. In a new epoch their partitions get other leaders, or none.
 
-        The brokers count as dead in any case. If the file cannot be written, the other changes are made when a broker
-        next comes or goes.
+        The brokers count as dead in any case. If the file cannot be written, the other changes are made later, when a
+        broker starts or stops.
         """
         self.brokers = [node for node in self.brokers if node not in node_ids]
 
@@ -311,10 +314,10 @@ class Controller:
             self._notify(name)
 
     def alter_isrs(self, node: int, changes: Sequence[IsrChange]) -> None:
-        """Apply the ISRs that leaders propose after replicas have caught up or fallen behind.
+        """Apply ISRs that leaders propose because replicas have caught up or fallen behind.
 
-        Late changes are skipped: those of a replaced leader, and of deleted topics. Brokers that are not alive don't
-        enter an ISR (KIP-903).
+        Late changes are skipped, which are those of a former leader and those of deleted topics. Brokers that are not
+        alive cannot enter an ISR (KIP-903).
         """
         changed: dict[str, list[PartitionState]] = {}
         for change in changes:
@@ -333,15 +336,16 @@ class Controller:
         self._replace_partitions(changed)
 
     def move_leader(self, name: str, partition: int, node: int | None = None) -> int:
-        """Make another in-sync replica the leader of a partition. Return its node.
+        """Make another in-sync replica the leader of a partition. Return its node id.
 
         Args:
-            node: None for the next one in the order of the replicas.
+            node: the new leader. None takes the next replica in the order of the replicas.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
-            EligibleLeadersNotAvailableError: the node has no replica that is alive and in sync, or no node has one.
-            ElectionNotNeededError: the node leads already.
+            EligibleLeadersNotAvailableError: the node has no replica that is alive and in sync. Or, without ``node``,
+                no other node has one.
+            ElectionNotNeededError: the node is the leader already.
         """
         topic = self.topic(name)
         if not 0 <= partition < len(topic.partitions):
@@ -364,14 +368,18 @@ class Controller:
         return node
 
     def elect_leader(self, name: str, partition: int, *, unclean: bool = False) -> None:
-        """Make the first replica the leader of a partition, or any live replica the one of a partition without.
+        """Make the first replica the leader of a partition.
+
+        With ``unclean``, any live replica may become the leader of a partition that has none.
 
         Args:
-            unclean: choose the first live replica, in sync if there is one. Only for a partition without a leader.
+            unclean: True chooses the first live replica, and prefers one in sync. It works only for a partition without
+                a leader.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
-            ElectionNotNeededError: the partition has its preferred leader, or with ``unclean`` any leader.
+            ElectionNotNeededError: the first replica is the leader already. With ``unclean``: the partition has a
+                leader.
             PreferredLeaderNotAvailableError: the first replica is dead or not in sync.
             EligibleLeadersNotAvailableError: all replicas are dead.
         """
@@ -395,7 +403,10 @@ class Controller:
         self._replace_partitions({name: partitions})
 
     def elect_preferred_leaders(self) -> int:
-        """Make the first replica of each partition its leader, if it is in sync. Return the number of changes."""
+        """Make the first replica of each partition its leader, if it is in sync.
+
+        Return how many leaders have changed.
+        """
         moved = 0
 
         def change(state: PartitionState, unclean: bool) -> PartitionState:
@@ -410,7 +421,7 @@ class Controller:
         return moved
 
     def allocate_producer_ids(self) -> range:
-        """Return a block of producer ids that are never used again, even if the process is killed."""
+        """Return a block of producer ids. They are never given out again, even if the process is killed."""
         start = self._next_producer_id
         self._next_producer_id += PRODUCER_ID_BLOCK
         self._save(lambda: None, {"next_producer_id": self._next_producer_id})  # after a failure these ids stay unused
@@ -422,7 +433,7 @@ class Controller:
         """Set finalized versions of features (KIP-584).
 
         Raises:
-            InvalidUpdateVersionError: a feature is unknown, or has no such version. No feature was changed.
+            InvalidUpdateVersionError: a feature is unknown, or does not have this version. No feature was changed.
         """
         for name, level in levels.items():
             check_feature(name, level)
@@ -439,14 +450,14 @@ class Controller:
     # --- topics
 
     def topic(self, name: str) -> TopicState:
-        """Return a topic by name. ``UnknownTopicOrPartitionError`` if there is none."""
+        """Return a topic by name. Raises ``UnknownTopicOrPartitionError`` if there is no such topic."""
         found = self.topics.get(name)
         if found is None:
             raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
         return found
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id."""
+        """Return the name of the topic with this id, or None."""
         return self.names.get(topic_id)
 
     def plan_topic(
@@ -457,14 +468,14 @@ class Controller:
         config: Mapping[str, str] | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
     ) -> TopicState:
-        """Check a topic to be created, and return its state without creating it.
+        """Check a topic that is about to be created. Return its state, but do not create it yet.
 
         Args:
-            partitions, replication_factor: -1 for the brokers' defaults, and -1 with ``assignments``.
-            assignments: replicas by partition.
+            partitions, replication_factor: -1 takes the broker's default. If ``assignments`` is given, both must be -1.
+            assignments: the replicas of each partition.
 
         Raises:
-            KafkaError: with the error code of Kafka's controller.
+            KafkaError: the topic cannot be created. The error code is that of Kafka's controller.
         """
         check_topic_name(name)
         if name == CLUSTER_METADATA:
@@ -539,7 +550,7 @@ class Controller:
         return placed
 
     def create_topics(self, planned: Sequence[TopicState]) -> None:
-        """Create planned topics with one write."""
+        """Create planned topics in a single write of the cluster's file."""
         self._commit_topics(planned)
         for topic in planned:
             self._notify(topic.name)
@@ -547,9 +558,9 @@ class Controller:
     def create_topics_in_steps(
         self, planned: Sequence[TopicState], call_soon: Callable[[Callable[[], None]], None]
     ) -> Deferred[None]:
-        """Create planned topics. The result is set when all their logs are open, see :func:`run_in_steps`.
+        """Create planned topics. The result is set when all their logs are open (see :func:`run_in_steps`).
 
-        Until then requests for partitions without a log get a retriable error.
+        Until then, a request for a partition without a log gets a retriable error.
         """
         self._commit_topics(planned)
         return run_in_steps(itertools.chain.from_iterable(self._steps(topic.name) for topic in planned), call_soon)
@@ -567,13 +578,13 @@ class Controller:
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, str] | None = None
     ) -> TopicState:
-        """Create one topic. Errors as :meth:`plan_topic`."""
+        """Create one topic. Errors are those of :meth:`plan_topic`."""
         topic = self.plan_topic(name, partitions, replication_factor, config)
         self.create_topics([topic])
         return topic
 
     def ensure_internal(self, name: str) -> TopicState:
-        """Return an internal topic, which is created with its own settings if it does not exist."""
+        """Return an internal topic. If it does not exist, it is created with its own settings."""
         found = self.topics.get(name)
         if found is not None:
             return found
@@ -614,11 +625,11 @@ class Controller:
         return replicas, None if name == OFFSETS_TOPIC else self._config.integer(min_isr)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic. ``UnknownTopicOrPartitionError`` if there is none."""
+        """Delete a topic. Raises ``UnknownTopicOrPartitionError`` if there is no such topic."""
         self.delete_topics([name])
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete several topics with one write of the cluster's file: all of them, or none if that fails.
+        """Delete several topics in a single write of the cluster's file. If the write fails, none is deleted.
 
         Raises:
             UnknownTopicOrPartitionError: there is no topic with one of the names.
@@ -644,7 +655,7 @@ class Controller:
     def plan_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
     ) -> list[PartitionState]:
-        """Return the partitions to add to a topic for a total of ``count``. Errors as Kafka's controller."""
+        """Return the partitions to add to a topic, so that it has ``count``. Errors are those of Kafka's controller."""
         topic = self.topic(name)
         have = len(topic.partitions)
         if count == have:
@@ -672,7 +683,7 @@ class Controller:
         self.create_partitions_of({name: added})
 
     def create_partitions_of(self, added: Mapping[str, Sequence[PartitionState]]) -> None:
-        """Add planned partitions, by topic, with one write of the cluster's file."""
+        """Add planned partitions, by topic, in a single write of the cluster's file."""
         if added:
             self._replace_partitions(
                 {name: [*self.topic(name).partitions, *partitions] for name, partitions in added.items()}
@@ -681,7 +692,7 @@ class Controller:
     # --- settings
 
     def set_topic_config(self, name: str, config: Mapping[str, str]) -> None:
-        """Replace a topic's own settings with checked ones."""
+        """Replace a topic's own settings. The new settings have been checked."""
         topic = self.topic(name)
         before = topic.configure(config)
 
@@ -692,7 +703,7 @@ class Controller:
         self._notify(name)
 
     def set_broker_config(self, node: str, config: Mapping[str, str]) -> None:
-        """Replace the dynamic settings of one node, or ("") of all."""
+        """Replace the dynamic settings of one node, or of all nodes if ``node`` is empty."""
         before = self.broker_configs
         self.broker_configs = before | {node: dict(config)}
 
@@ -703,7 +714,7 @@ class Controller:
         call_each(self.on_broker_config, "changed settings")
 
     def set_group_config(self, group_id: str, config: Mapping[str, str]) -> None:
-        """Replace the dynamic settings of a group. An empty mapping removes its entry."""
+        """Replace the dynamic settings of a group. An empty mapping removes the group's entry."""
         before = self.group_configs
         self.group_configs = {name: own for name, own in before.items() if name != group_id}
         if config:

@@ -1,4 +1,4 @@
-"""Settings of coordinators, read from those of their broker."""
+"""Base class of the coordinators' settings, which are read from the broker's settings."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ __all__ = ["CoordinatorConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
-    """Base of settings whose fields are whole numbers: Kafka's names, with dots for underscores."""
+    """Base class of settings whose values are whole numbers. A field's name is Kafka's, with underscores for dots."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Build it from a broker's settings under Kafka's dotted names. Other settings are skipped.
+        """Create the object from a broker's settings, which have Kafka's dotted names. Other settings are ignored.
 
         Raises:
-            ConfigurationError: a value is not a whole number, or out of range.
+            ConfigurationError: a value is not a whole number, or it is out of range.
         """
         return cls(**CoordinatorConfig.numbers_of(cls, settings))
 
     @staticmethod
     def numbers_of(cls: type[CoordinatorConfig], settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of a class that are whole numbers, by the names of its fields. Errors as above."""
+        """Return those settings that are whole-number fields of this class, by field name.
+
+        Errors are those of :meth:`from_settings`.
+        """
         values: dict[str, Any] = {}
         for item in dataclasses.fields(cls):
             name = item.name.replace("_", ".")

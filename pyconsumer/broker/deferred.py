@@ -1,4 +1,4 @@
-"""Deferred results, handlers that wait for them, and replies that are sent once the work is done.
+"""``Deferred``: a result that is set later. Handlers wait for it, and replies are sent when it is set.
 
 The module needs no event loop.
 
@@ -39,7 +39,10 @@ T = TypeVar("T")
 
 
 class Deferred(Generic[T]):
-    """A value that is set exactly once. A second ``set`` raises ``RuntimeError``: a request gets one response."""
+    """A value that is set exactly once.
+
+    A second ``set`` raises ``RuntimeError``, since a request gets only one response.
+    """
 
     __slots__ = ("_callbacks", "_done", "_value")
 
@@ -50,7 +53,7 @@ class Deferred(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Deferred[T]:
-        """Return a deferred that is set already."""
+        """Return a deferred whose value is already set."""
         deferred = cls()
         deferred.set(value)
         return deferred
@@ -61,7 +64,7 @@ class Deferred(Generic[T]):
 
     @property
     def value(self) -> T:
-        """Return the result. Raises ``RuntimeError`` while there is none."""
+        """Return the value. Raises ``RuntimeError`` if it is not set."""
         if not self._done:
             raise RuntimeError("the result is not set yet")
         return self._value  # type: ignore[return-value]
@@ -76,7 +79,7 @@ class Deferred(Generic[T]):
             callback(value)
 
     def on_done(self, callback: Callable[[T], None]) -> None:
-        """Call ``callback(value)`` once the result is set, or now if it is."""
+        """Call ``callback(value)`` when the value is set. If it is set already, call it now."""
         if self._done:
             callback(self._value)  # type: ignore[arg-type]
         else:
@@ -96,7 +99,7 @@ class _Await:
 
 
 async def wait_for(deferred: Deferred[T]) -> T:
-    """Wait in a handler until ``deferred`` is set, and return its value. If it is set, return it at once."""
+    """Wait in a handler until ``deferred`` is set, and return its value."""
     if deferred.done:
         return deferred.value
     value: T = await _Await(deferred)
@@ -108,13 +111,13 @@ def run_handler(
     on_result: Callable[[T], None],
     on_error: Callable[[BaseException], None],
 ) -> None:
-    """Run a handler up to its next wait, now and each time its awaited result is set.
+    """Run a handler up to its next wait, and continue it each time the awaited value is set.
 
     Args:
-        on_result: called with its return value, in the call in which it ends (which may be this one).
-        on_error: called instead with the exception that it raised.
+        on_result: called with the handler's return value as soon as the handler ends. That may be within this call.
+        on_error: called with the exception instead, if the handler raises.
 
-    To abandon a waiting handler, close the coroutine. If its awaited result is set later, that has no effect.
+    To abandon a waiting handler, close the coroutine. If the awaited value is set later, nothing happens.
     """
     _step(coroutine, None, on_result, on_error)
 
@@ -143,7 +146,10 @@ def _step(
 
 
 class PendingReplies:
-    """Replies that are ready. ``with replies:`` brackets a piece of work. The outermost one sends them in order."""
+    """Replies that wait to be sent. ``with replies:`` encloses a piece of work.
+
+    At the end of the outermost block they are sent in order.
+    """
 
     def __init__(self) -> None:
         self._depth = 0
@@ -151,7 +157,7 @@ class PendingReplies:
         self._ready: deque[Callable[[], None]] = deque()
 
     def put(self, waiter: Deferred[T] | None, value: T) -> None:
-        """Queue a reply. A waiter that is None, or that has received an error before its turn, gets none."""
+        """Queue a reply. If ``waiter`` is None, or has received an error in the meantime, no reply is sent."""
         if waiter is not None:
             self._ready.append(partial(_send, waiter, value))
 

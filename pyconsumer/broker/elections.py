@@ -1,4 +1,4 @@
-"""Elections: the choice of a partition's leader and ISR, as functions of the partition's state.
+"""Leader elections: the choice of a partition's leader and ISR.
 
 1. The leader is the first assigned replica that is in sync and alive.
 2. Whenever the leader changes or is lost, the leader epoch rises by one. A replica that leaves or enters the ISR
@@ -30,7 +30,7 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition's replicas and those in sync, by node id. ``leader`` is -1 without one."""
+    """A partition's replicas, and those in sync, by node id. ``leader`` is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -39,7 +39,7 @@ class PartitionState:
 
     @property
     def preferred_leader(self) -> int:
-        """Return the first replica."""
+        """Return the first replica, which is the preferred leader."""
         return self.replicas[0]
 
 
@@ -79,10 +79,10 @@ def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> Part
 def after_death(
     state: PartitionState, dead: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """Return the state after some brokers have died. An unaffected partition gets the same object.
+    """Return a partition's state after some brokers have died. If it is not affected, return the same object.
 
     Args:
-        alive: the remaining ones.
+        alive: the node ids of the remaining brokers.
     """
     left = tuple(node for node in state.isr if node not in dead)
     if left != state.isr:
@@ -96,13 +96,13 @@ def after_death(
 def after_return(
     state: PartitionState, back: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """Return the state after some brokers have restarted. An unaffected partition gets the same object.
+    """Return a partition's state after some brokers have restarted. If it is not affected, return the same object.
 
-    A broker may restart as the leader that it still is, because no other could take over. It leads in a new epoch,
-    because its memory of the old one is lost.
+    If no other broker could take over, a restarted broker may still be the leader. It then leads in a new epoch,
+    because its memory of the old epoch is lost.
 
     Args:
-        alive: all live brokers, with the restarted ones.
+        alive: the node ids of all live brokers, including the restarted ones.
     """
     if state.leader in back:
         return replace(state, leader_epoch=state.leader_epoch + 1)
@@ -110,10 +110,13 @@ def after_return(
 
 
 def after_unclean_election(state: PartitionState, alive: Collection[int]) -> PartitionState:
-    """Return the state of a partition without a leader after an election in which any replica may win (rule 4)."""
+    """Return the state of a partition after an unclean election, in which any replica may win (rule 4).
+
+    The partition had no leader before.
+    """
     return _elect(state, alive, unclean=True)
 
 
 def moved_to(state: PartitionState, node: int) -> PartitionState:
-    """Return the state with another leader, which must be in sync and alive."""
+    """Return a partition's state with another leader. The leader must be in sync and alive."""
     return replace(state, leader=node, leader_epoch=state.leader_epoch + 1)

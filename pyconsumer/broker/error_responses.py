@@ -1,4 +1,4 @@
-"""Responses for requests that failed."""
+"""Error responses: an exception becomes an error code in the response."""
 
 from __future__ import annotations
 
@@ -54,10 +54,11 @@ _NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "sessi
 
 
 def code_and_text(error: BaseException) -> tuple[int, str | None]:
-    """Return the protocol's code of an error, and its text for responses with a field for one.
+    """Return an error's code in the protocol, and its text for responses that have a field for it.
 
-    An error of the disk is KAFKA_STORAGE_ERROR, which clients retry. An error without a code in the protocol is
-    UNKNOWN_SERVER_ERROR. Clients do not get its text, which may contain anything (Java's ``ApiError.fromThrowable``).
+    An error of the disk becomes KAFKA_STORAGE_ERROR, which clients retry. An error without a code becomes
+    UNKNOWN_SERVER_ERROR. Clients do not get the text of such an error, since it may contain anything (Java's
+    ``ApiError.fromThrowable``).
     """
     if isinstance(error, BrokerResponseError):
         return error.errno, str(error.args[0]) if error.args else None
@@ -67,13 +68,13 @@ def code_and_text(error: BaseException) -> tuple[int, str | None]:
 
 
 def storage_error(action: str, topic: str, partition: int, folder: Path | None, error: OSError) -> KafkaStorageError:
-    """Log that the disk refused to read or write a partition, and return the error for the client.
+    """Log that the disk failed to read or write a partition. Return the error for the client.
 
     The log line names the folder, the file and the operating system's error. The client's text names no path.
 
     Args:
-        action: the failed action, for instance ``"append to"``.
-        folder: the broker's data.
+        action: the action that failed, for instance ``"append to"``.
+        folder: the folder of the broker's data.
     """
     _log.error("cannot %s %s-%d in %s: %s", action, topic, partition, folder, error)
     return KafkaStorageError(
@@ -82,7 +83,10 @@ def storage_error(action: str, topic: str, partition: int, folder: Path | None, 
 
 
 def too_late() -> RequestTimedOutError:
-    """Return the error for a change of the cluster whose timeout is over: Kafka does not begin it."""
+    """Return the error for a change of the cluster whose timeout is over.
+
+    Like Kafka, the broker does not start such a change.
+    """
     return RequestTimedOutError("the request's timeout_ms is not positive, so its time was over before it began")
 
 

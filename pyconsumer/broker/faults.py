@@ -1,4 +1,4 @@
-"""Faults that a test injects into requests, by API, node, topic and count.
+"""Fault injection for tests: errors, delays and disconnects for requests by API, node and topic.
 
 The rule for a request is chosen once, after its header and body were read. The kinds of faults:
 
@@ -27,7 +27,7 @@ KINDS: Final = ("error", "delay", "drop_request", "drop_response", "disconnect",
 
 
 def api_key_of(api: str | int) -> int:
-    """Return the number of an API given as Kafka's name (``Fetch``), an ``ApiKey`` name (``FETCH``) or a number."""
+    """Return the number of an API. ``api`` is Kafka's name (``Fetch``), an ``ApiKey`` name (``FETCH``) or a number."""
     if isinstance(api, int):
         return int(ApiKey(api))
     plain = api.replace("_", "").lower()
@@ -39,14 +39,16 @@ def api_key_of(api: str | int) -> int:
 
 @dataclass(slots=True)
 class FaultRule:
-    """One fault, injected into ``count`` requests (None: into all until it is removed). ``hits`` counts them.
+    """A fault that is injected into ``count`` requests. None means into all, until the rule is removed.
+
+    ``hits`` counts these requests.
 
     Args:
         kind: one of :data:`KINDS`.
         api: Kafka's name of the API, or its number.
-        node, topic, client_id: only requests to this node, about this topic, from this client.
-        error_code: for ``error``.
-        delay_ms: for ``delay``.
+        node, topic, client_id: restrict the fault to requests to this node, about this topic, and from this client.
+        error_code: the error code, for the kind ``error``.
+        delay_ms: the delay in ms, for the kind ``delay``.
     """
 
     kind: str
@@ -70,7 +72,7 @@ class FaultRule:
         return self.count is None or self.hits < self.count
 
     def count_hit(self) -> None:
-        """Count a request into which the fault is injected."""
+        """Count a request into which the fault was injected."""
         self.hits += 1
 
     def matches(self, api_key: int, node: int, client_id: str, topics: set[str]) -> bool:
@@ -84,7 +86,10 @@ class FaultRule:
 
 
 class Faults:
-    """The rules of a cluster, in the order in which they were added. The first match is injected."""
+    """The fault rules of a cluster, in the order in which they were added.
+
+    For each request, the first matching rule is used.
+    """
 
     def __init__(self) -> None:
         self._rules: dict[int, FaultRule] = {}
@@ -103,7 +108,7 @@ class Faults:
         return rule_id
 
     def remove(self, rule_id: int) -> None:
-        """Remove a rule. An unknown rule is ignored."""
+        """Remove a rule. An unknown id is ignored."""
         self._rules.pop(rule_id, None)
 
     def clear(self) -> None:
@@ -115,7 +120,7 @@ class Faults:
         return self._rules[rule_id].hits
 
     def take(self, api_key: int, node: int, client_id: str, topics: set[str]) -> FaultRule | None:
-        """Return the rule for a request and count the request. None if no rule matches."""
+        """Return the rule that matches a request, and count the request. Return None if no rule matches."""
         for rule in self._rules.values():
             if rule.matches(api_key, node, client_id, topics):
                 rule.count_hit()
@@ -124,7 +129,7 @@ class Faults:
 
 
 def topics_of(request: Message, names: dict[bytes, str]) -> set[str]:
-    """Return the topics of a request, which it gives by name or (``names``) by id."""
+    """Return the topics of a request. The request contains them by name, or by id. ``names`` has the names by id."""
     found: set[str] = set()
     _collect(request, names, found)
     return found

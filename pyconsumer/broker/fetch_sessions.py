@@ -33,18 +33,18 @@ PartitionKey = tuple[str, bytes, int]
 
 @dataclass(slots=True)
 class CachedPartition:
-    """A partition of a session: the client's request, and the state that was sent last."""
+    """A partition of a fetch session: the client's request for it, and the state that was sent last."""
 
     wanted: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def want(self, wanted: FetchPartition) -> None:
-        """Replace the client's request."""
+        """Replace the client's request for this partition."""
         self.wanted = wanted
 
     def is_news(self, data: PartitionData) -> bool:
-        """Return whether data read from the partition must be sent, and remember it as sent."""
+        """Return whether the data read from the partition has news for the client. If so, remember the data as sent."""
         news = (
             bool(data.records)
             or data.high_watermark != self.high_watermark
@@ -91,7 +91,10 @@ class FetchContext:
         return self._session.session_id if self._session is not None else 0
 
     def select(self, found: Iterable[tuple[PartitionKey, PartitionData]]) -> list[tuple[PartitionKey, PartitionData]]:
-        """Return the data that must be sent. Partitions with records move to the end of the next request's order."""
+        """Return the data that must be sent.
+
+        Partitions with records go to the end of the order for the next request.
+        """
         session = self._session
         if session is None:
             return list(found)
@@ -108,11 +111,11 @@ class FetchContext:
 
 
 class FetchSessions:
-    """The sessions of one broker.
+    """The fetch sessions of one broker.
 
     Args:
-        slots: largest number of sessions (``max.incremental.fetch.session.cache.slots``). A client without a session
-            sends full requests.
+        slots: the largest number of sessions (``max.incremental.fetch.session.cache.slots``). A client that gets no
+            session sends full requests.
     """
 
     def __init__(self, slots: int) -> None:
@@ -124,7 +127,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, now: float) -> FetchContext:
-        """Return the partitions of a request.
+        """Return the partitions that a request asks for.
 
         Raises:
             FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError: the client must begin

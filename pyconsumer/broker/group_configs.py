@@ -42,7 +42,7 @@ GROUP_SETTINGS: dict[str, BrokerSetting] = {
 
 
 def resolve_group(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
-    """Return the value of a group's setting, with all layers that have one."""
+    """Return the value of a group's setting, and all layers that have a value."""
     setting = GROUP_SETTINGS[name]
     resolved = broker.resolve(f"group.{name}")
     layers = list(resolved.synonyms)
@@ -57,7 +57,7 @@ def check_group_config(group_id: str, own: Mapping[str, str], broker: BrokerConf
 
     Raises:
         InvalidRequestError: the group has no name.
-        InvalidConfigError, ConfigurationError: a setting is unknown, cannot be parsed, or is out of bounds.
+        InvalidConfigError, ConfigurationError: a setting is unknown, cannot be parsed, or is out of range.
     """
     if not group_id:
         raise InvalidRequestError("Default group resources are not allowed.")

@@ -1,4 +1,4 @@
-"""A whole cluster in one asyncio loop: the controller, the brokers, their sockets, and the scheduled tasks.
+"""A whole cluster in one event loop: the controller, the brokers, their sockets, and the scheduled tasks.
 
 Everything here runs in the loop's thread. Callers outside it (:mod:`.cluster`, through a pipe or from another thread)
 send a command by name, see :meth:`ClusterHost.command`.
@@ -52,14 +52,15 @@ class ClusterOptions:
     """The options of a cluster.
 
     Attributes:
-        data_dir: folder of all data. None: memory.
+        data_dir: the folder for all data. None keeps the data in memory.
         config: broker settings by Kafka's names.
-        features: finalized versions of features, set at the start. Other features keep their versions (KIP-584).
-        host: address to listen on. ``advertised_host`` is the address for clients, if it differs.
-        ports: per broker, the port of each listener by its name. Missing or 0: a free one.
-        listeners: names from ``security.LISTENERS``.
+        features: finalized versions of features, which are set at the start. Other features keep their versions
+            (KIP-584).
+        host: the address to listen on. ``advertised_host`` is the address for clients, if it is another one.
+        ports: for each broker, the port of each listener by name. If a port is missing or 0, a free port is used.
+        listeners: names of listeners from ``security.LISTENERS``.
         security: certificates and users for listeners other than PLAINTEXT.
-        flush_at_stop: flush logs to disk when the cluster stops.
+        flush_at_stop: True flushes logs to disk when the cluster stops.
         schema_registry: run a schema registry. Its port is that of the first broker with the name :data:`REGISTRY`.
         registry_users: passwords by user name for the registry. Empty: no login.
     """
@@ -110,7 +111,7 @@ class ClusterHost:
     """Runs a cluster in ``loop``. Call all methods in the loop's thread.
 
     Args:
-        held: per broker, sockets that reserve its ports. The host closes them.
+        held: for each broker, the sockets that reserve its ports. This object closes them.
     """
 
     def __init__(
@@ -140,15 +141,15 @@ class ClusterHost:
     # --- life
 
     def start(self) -> None:
-        """Start all brokers. Errors as :meth:`starting`."""
+        """Start all brokers. Errors are those of :meth:`starting`."""
         for _ in self.starting():
             pass
 
     def starting(self) -> Generator[None, None, None]:
-        """Start all brokers in steps. To give up the start before the last step, close the generator.
+        """Start all brokers in steps. To cancel the start before the last step, close the generator.
 
         Raises:
-            BrokerStartError: a port or the data folder cannot be used. The message names it and the cause.
+            BrokerStartError: a port or the data folder cannot be used. The message has its name and the cause.
         """
         options = self.options
         try:
@@ -169,7 +170,7 @@ class ClusterHost:
 
     @property
     def is_running(self) -> bool:
-        """Return True from the end of :meth:`starting` to the stop."""
+        """Return whether the cluster is running: from the end of :meth:`starting` until the stop."""
         return self._running
 
     def _lock_folder(self, folder: Path) -> None:
@@ -265,7 +266,7 @@ class ClusterHost:
 
     @property
     def progress(self) -> str:
-        """Return a description of the running recovery, empty without one. Any thread may read it."""
+        """Return a description of the current recovery. Empty if there is none. Any thread may call this."""
         broker = self._opening
         return "" if broker is None else f"node {broker.node_id}: {broker.recovery}"
 
@@ -289,10 +290,11 @@ class ClusterHost:
     # --- single brokers
 
     def kill_broker(self, node_id: int) -> None:
-        """End one broker as ``kill -9`` would: its connections are reset, and its memory is lost.
+        """Kill one broker, like ``kill -9``: its connections are reset, and its memory is lost.
 
         Raises:
-            IllegalStateError: it does not run, or the cluster is in memory and the broker could not restart.
+            IllegalStateError: the broker is not running. Or the cluster is in memory, so that the broker could not
+                restart.
         """
         if self.options.data_dir is None:
             raise IllegalStateError("a broker in memory cannot be killed: it would lose everything")
@@ -310,18 +312,20 @@ class ClusterHost:
         broker.abandon()
 
     def restart_broker(self, node_id: int) -> None:
-        """Restart a killed broker without a pause, see :meth:`restarting_broker`."""
+        """Restart a killed broker without a pause. See :meth:`restarting_broker`."""
         for _ in self.restarting_broker(node_id):
             pass
 
     def restarting_broker(self, node_id: int) -> Generator[None, None, None]:
-        """Restart a killed broker: it recovers from its files, follows, and joins the ISRs when it has caught up.
+        """Restart a killed broker.
 
-        It recovers in steps, between which the other brokers serve requests. Until the end of recovery it is not alive.
-        A second call waits for the first one.
+        It recovers its files, follows the leaders, and joins the ISRs when it has caught up.
+
+        The recovery is done in steps. Between two steps the other brokers serve requests. The broker counts as alive
+        only after its recovery. A second call for the same broker waits for the first call.
 
         Raises:
-            IllegalStateError: it was not killed.
+            IllegalStateError: the broker was not killed.
             BrokerStartError: a port or a file cannot be used.
         """
         if node_id in self._recovering:
@@ -378,7 +382,7 @@ class ClusterHost:
             self._release()
 
     def abandon(self) -> None:
-        """Stop as if the process had been killed: reset sockets, and write no more files."""
+        """Stop as if the process had been killed: reset the sockets, and write no files."""
         try:
             self._end(reset=True)
             for broker in self.brokers.values():
@@ -422,7 +426,7 @@ class ClusterHost:
         return found
 
     def fenced_endpoints(self, listener: str) -> list[BrokerMetadata]:
-        """Return the addresses of killed brokers, where they will listen again."""
+        """Return the addresses of killed brokers. They will listen on these addresses again."""
         host, rack = self.options.advertised_host or self.options.host, self._config.value("broker.rack")
         return [
             BrokerMetadata(node_id, host, ports[listener], rack)
@@ -431,7 +435,7 @@ class ClusterHost:
         ]
 
     def ports(self) -> list[dict[str, int]]:
-        """Return the port of each listener, per broker, and with the first the schema registry's."""
+        """Return the port of each listener, for each broker. The first one also has the port of the schema registry."""
         found = [{name: port for name, (_, port) in server.addresses.items()} for server in self.servers.values()]
         if self._registry is not None:
             found[0][REGISTRY] = self._registry.port
@@ -459,10 +463,10 @@ class ClusterHost:
     # --- commands from outside
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out a command of a test or an embedding program. Arguments and result are plain JSON values.
+        """Run a command of a test, or of a program that embeds the cluster. Arguments and result are plain JSON values.
 
         Raises:
-            KafkaError: an error of the controller or the faults.
+            KafkaError: an error of the controller or of the fault injector.
         """
         if name == "create_topic":
             topic = self.controller.create_topic(**arguments)

@@ -1,4 +1,4 @@
-"""The records of an internal topic, which its coordinator keeps in the logs of this broker."""
+"""Reads and writes an internal topic for its coordinator, in the logs of this broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PIECE_BYTES: Final = 64 << 10
 
 
 class LocalBroker(Protocol):
-    """The part of a broker that this module needs: its logs hold the records."""
+    """The part of a broker that this module needs. The broker's logs hold the records of internal topics."""
 
     @property
     def clock(self) -> Clock: ...
@@ -51,10 +51,11 @@ class InternalTopicLog:
     """Implements :class:`~pyconsumer.broker.group.common.storage.GroupStorage` for one broker.
 
     Args:
-        topic: one of the internal topics.
-        codec: compression of its records. ``timeout_ms`` is the longest wait for the replicas.
-        load_bytes: the bytes that a load reads at a time.
-        replicated: a load ends only when all in-sync replicas have every record that was read. Otherwise a new leader
+        topic: the internal topic.
+        codec: the compression of the topic's records. ``timeout_ms`` is the longest wait for the replicas.
+        load_bytes: how many bytes a load reads at a time.
+        replicated: True ends a load only when all in-sync replicas have every record that was read. Otherwise this
+            leader could act on a record that the next leader lacks.
             could act on a record that the next one lacks.
     """
 
@@ -70,7 +71,7 @@ class InternalTopicLog:
 
     @classmethod
     def of_offsets(cls, broker: LocalBroker) -> InternalTopicLog:
-        """Return the log of ``__consumer_offsets``, by the broker's settings."""
+        """Return the log of ``__consumer_offsets``, with the broker's settings."""
         integer = broker.config.integer
         return cls(
             broker,
@@ -82,7 +83,10 @@ class InternalTopicLog:
 
     @classmethod
     def of_transactions(cls, broker: LocalBroker) -> InternalTopicLog:
-        """Return the log of ``__transaction_state``, by the broker's settings. It is never compressed, as in Kafka."""
+        """Return the log of ``__transaction_state``, with the broker's settings.
+
+        As in Kafka, it is never compressed.
+        """
         integer = broker.config.integer
         return cls(
             broker,
@@ -94,10 +98,10 @@ class InternalTopicLog:
         )
 
     def partition_count(self) -> int:
-        """Return the number of partitions. A missing topic is created.
+        """Return the number of partitions. If the topic does not exist, it is created.
 
         Raises:
-            CoordinatorNotAvailableError: it cannot be created, because too few brokers are alive.
+            CoordinatorNotAvailableError: the topic cannot be created, because too few brokers are alive.
         """
         try:
             return len(self._broker.controller.ensure_internal(self._topic).partitions)
@@ -113,7 +117,7 @@ class InternalTopicLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> Deferred[StoreResult]:
-        """Write records as one batch, see the protocol."""
+        """Write records as one batch. See :class:`~pyconsumer.broker.group.common.storage.GroupStorage`."""
         builder = BatchBuilder(self._codec)
         for key, value in records:
             builder.try_append(now_ms, key, value)
@@ -140,11 +144,11 @@ class InternalTopicLog:
         return stored
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Yield record batches from the log start to the log end, see the protocol.
+        """Yield record batches from the log start to the log end. See the same class.
 
         Raises:
-            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the same epoch. The
-                batches read so far are incomplete and must not be used.
+            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer leads it in the same epoch.
+                The batches read so far are incomplete and must not be used.
         """
         found = self._broker.partition(self._topic, partition)
         epoch = found.leader_epoch

@@ -1,4 +1,4 @@
-"""Bytes on their way to clients: the pending output of connections, and the turns in which they send it.
+"""Output to clients: the bytes that wait to be sent, and the turns in which connections send them.
 
 These rules bound the memory for a client that requests much and does not read:
 
@@ -60,12 +60,12 @@ class Outgoing:
     """The pending output of a connection.
 
     Args:
-        sock: non-blocking.
-        tls: set on a listener with TLS.
-        folder: of the broker's files, None in a cluster without files.
+        sock: the socket, which must be non-blocking.
+        tls: the TLS layer, on a listener with TLS.
+        folder: the folder of the broker's files. None in a cluster without files.
 
     Attributes:
-        blocked: the socket accepted no more at the last attempt.
+        blocked: True if the socket accepted no more bytes at the last attempt.
     """
 
     __slots__ = ("_encrypted", "_folder", "_parts", "_sock", "_tls", "blocked")
@@ -89,7 +89,7 @@ class Outgoing:
 
     @property
     def is_short(self) -> bool:
-        """Return whether the output is short and all in memory (rule 4)."""
+        """Return whether the output is short, and all of it is in memory (rule 4)."""
         size = len(self._encrypted)
         for part in self._parts:
             size += len(part)
@@ -98,7 +98,7 @@ class Outgoing:
         return True
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Add output. With TLS it is encrypted just before it is sent."""
+        """Add output. On a connection with TLS it is encrypted just before it is sent."""
         self._parts.extend(part for part in parts if len(part))
 
     def add_encrypted(self, data: bytes) -> None:
@@ -110,7 +110,7 @@ class Outgoing:
         self.blocked = False
 
     def clear(self) -> None:
-        """Forget all output. Unused files are closed."""
+        """Drop all output. Files that are no longer used are closed."""
         self._parts.clear()
         self._encrypted = b""
 
@@ -118,7 +118,7 @@ class Outgoing:
         """Send until the output is empty, the socket is blocked, or ``most_bytes`` have been sent.
 
         Returns:
-            The bytes that were sent, before encryption.
+            The number of bytes sent, counted before encryption.
 
         Raises:
             OSError: the connection is lost, or records cannot be read (rule 5).
@@ -222,7 +222,7 @@ class Outgoing:
         return view[:size]
 
     def put_aside(self) -> None:
-        """Write the output in memory to a file if the socket is blocked and it is large (rule 2)."""
+        """Write the output in memory to a file, if the socket is blocked and the output is large (rule 2)."""
         if self._folder is None or self.held_bytes <= MOST_HELD:
             return
         kept: deque[Part] = deque()
@@ -253,18 +253,18 @@ class Sender(Protocol):
     """A connection with pending output."""
 
     def send_piece(self, most_bytes: int) -> int:
-        """Send about ``most_bytes`` at most. Return the number of bytes that were sent."""
+        """Send at most about ``most_bytes``. Return the number of bytes that were sent."""
 
     @property
     def can_send(self) -> bool:
-        """Return whether there is output that the socket may accept."""
+        """Return whether there is output, and the socket may accept it."""
 
 
 class SendTurns:
-    """The connections of a broker with much output, in the order of their turns (rule 4).
+    """The connections of a broker that have much output, in the order of their turns (rule 4).
 
     Args:
-        call_soon: runs a call in the loop's next turn.
+        call_soon: runs a function in the next iteration of the loop.
     """
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
@@ -275,7 +275,7 @@ class SendTurns:
         self._room = self._full_room = _TURN_BYTES_ALONE
 
     def send(self, sender: Sender) -> None:
-        """Make a connection send: now if no other waits, otherwise in its turn."""
+        """Let a connection send: now if no other connection waits, otherwise when it is its turn."""
         if not self._waiting and self._room > 0:
             self._room -= sender.send_piece(self._room)
         if sender.can_send:

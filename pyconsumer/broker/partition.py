@@ -1,4 +1,4 @@
-"""One replica of a partition on one broker: its log, its leader, and how far it is readable and acknowledged.
+"""One replica of a partition: leader or follower, high watermark, ISR, appends and reads.
 
 Rules:
 
@@ -47,11 +47,11 @@ Watcher = Callable[[int], None]
 
 
 class FollowerProgress:
-    """A follower's progress as its leader knows it.
+    """The progress of a follower, as its leader knows it.
 
     Attributes:
-        log_end_offset, log_start_offset: of its log, -1 until it has fetched.
-        caught_up_at: monotonic seconds when it last had everything that the leader had.
+        log_end_offset, log_start_offset: offsets of the follower's log. -1 before its first fetch.
+        caught_up_at: the time (monotonic seconds) at which it last had all records of the leader.
     """
 
     __slots__ = ("_asked_at", "_leader_end", "caught_up_at", "log_end_offset", "log_start_offset")
@@ -63,7 +63,10 @@ class FollowerProgress:
         self._leader_end = -1
 
     def update(self, log_end_offset: int, log_start_offset: int, leader_end: int, now: float) -> None:
-        """Record a fetch from its log end offset, when the leader's log ended at ``leader_end``."""
+        """Record that the follower has fetched from its log end offset.
+
+        At that time the leader's log ended at ``leader_end``.
+        """
         if log_end_offset >= leader_end:
             self.caught_up_at = now
         elif 0 <= self._leader_end <= log_end_offset:
@@ -74,15 +77,15 @@ class FollowerProgress:
         self._asked_at, self._leader_end = now, leader_end
 
     def is_caught_up(self, leader_end: int, now: float, lag_s: float) -> bool:
-        """Return whether it is caught up, or was at most ``lag_s`` ago."""
+        """Return whether the follower has caught up, now or within the last ``lag_s`` seconds."""
         return self.log_end_offset == leader_end or now - self.caught_up_at <= lag_s
 
 
 class ReplicaRead(NamedTuple):
-    """A leader's response to a follower: batches, and the bounds of its log.
+    """A leader's response to a follower: batches, and the bounds of the leader's log.
 
-    ``diverging``: an epoch and its end offset in the leader's log, if the follower's log diverges from that. The
-    follower must truncate its log before it fetches again, and the other fields have no meaning.
+    ``diverging`` is set if the follower's log diverges from the leader's. It is an epoch and its end offset in the
+    leader's log. The follower must truncate its log before it fetches again. The other fields have no meaning then.
     """
 
     records: bytes = b""
@@ -92,16 +95,16 @@ class ReplicaRead(NamedTuple):
 
 
 class Partition:
-    """A replica. ``log`` outlives changes of leadership.
+    """A replica of a partition on one broker. ``log`` stays the same when the leader changes.
 
     Attributes:
-        leader: node id, -1 without a leader. ``leader_epoch`` is raised by every election.
-        replicas, isr: the node ids of all replicas, and of those in sync.
-        high_watermark: offset up to which consumers may read.
-        epoch_start: as the leader, the offset at which its epoch began.
-        on_progress: called, as the leader, when there is news for followers, with the node that has it already (-1 if
-            none has).
-        on_isr: called, as the leader, with the ISR that it proposes (rule 4).
+        leader: node id of the leader, or -1. Every election raises ``leader_epoch``.
+        replicas, isr: the node ids of all replicas, and of those that are in sync.
+        high_watermark: the offset up to which consumers may read.
+        epoch_start: on the leader, the offset at which its epoch began.
+        on_progress: on the leader, called when there is news for followers. The argument is the node that knows the
+            news already, or -1.
+        on_isr: on the leader, called with the ISR that the leader proposes (rule 4).
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class Partition:
         self._watchers: dict[Watcher, None] = {}
 
     def notify_followers(self, on_progress: Callable[[Partition, int], None]) -> None:
-        """Call a function, as the leader, whenever there is news for followers."""
+        """Set a function that is called on the leader whenever there is news for followers."""
         self.on_progress = on_progress
 
     @property
@@ -146,8 +149,8 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Return the offset up to which ``read_committed`` consumers may read.
 
-        It is the high watermark, or the first offset of a transaction that is open or ends at or after the high
-        watermark (KIP-98).
+        It is the first offset of a transaction that is open, or whose marker is at or after the high watermark. If
+        there is no such transaction, it is the high watermark (KIP-98).
         """
         first = self.log.producers.first_unstable_offset
         if first < 0:
@@ -159,10 +162,10 @@ class Partition:
     def lead(
         self, leader: int, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], now: float = 0.0
     ) -> None:
-        """Apply the controller's decision: a new leader epoch, or other replicas in sync.
+        """Apply a decision of the controller: a new leader epoch, or other replicas in sync.
 
         Args:
-            now: monotonic seconds. Followers have ``replica.lag.time.max.ms`` from now to fetch.
+            now: monotonic seconds. From this time on, followers have ``replica.lag.time.max.ms`` to fetch.
         """
         new_epoch = leader_epoch != self.leader_epoch
         self.leader, self.leader_epoch, self.replicas, self.isr = leader, leader_epoch, replicas, isr
@@ -182,20 +185,22 @@ class Partition:
             self.on_progress(self, -1)
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raise unless this broker leads in the epoch that the client knows, -1 if it does not say (KIP-320).
+        """Check that this broker leads the partition, in the epoch that the client knows (KIP-320).
+
+        -1 matches any epoch.
 
         Raises:
-            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: it does not.
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: the check failed.
         """
         self.check_epoch(current_leader_epoch)
         if self.leader != self.node_id:
             raise NotLeaderOrFollowerError(f"{self.tp} is led by node {self.leader}")
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise unless this is the leader epoch, whoever leads. -1 matches any epoch.
+        """Check that the client knows the present leader epoch, whoever the leader is. -1 matches any epoch.
 
         Raises:
-            FencedLeaderEpochError, UnknownLeaderEpochError: it is an older or a newer one.
+            FencedLeaderEpochError, UnknownLeaderEpochError: the client knows an older or a newer epoch.
         """
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
@@ -206,7 +211,10 @@ class Partition:
 
     @property
     def min_isr(self) -> int:
-        """Return how many replicas must be in sync: ``min.insync.replicas``, but not more than there are."""
+        """Return how many replicas must be in sync.
+
+        It is ``min.insync.replicas``, or the number of replicas if that is less.
+        """
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def append(
@@ -218,16 +226,16 @@ class Partition:
         guard: VerificationGuard | None = None,
         verify: bool = False,
     ) -> AppendResult:
-        """Append as the leader.
+        """Append batches as the leader.
 
         Args:
-            acks: -1 demands ``min.insync.replicas``.
+            acks: with -1, ``min.insync.replicas`` replicas must be in sync.
             from_client, guard, verify: see :meth:`PartitionLog.append`.
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
             KafkaError, OSError: see :meth:`PartitionLog.append`. If only the flush fails (``flush.messages``), the
-                records stay appended.
+                records stay in the log.
         """
         if acks == -1:
             self._check_isr()
@@ -239,7 +247,9 @@ class Partition:
     def append_marker(
         self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, transaction_version: int
     ) -> AppendResult:
-        """Append the marker that ends a transaction. Arguments and errors as :meth:`PartitionLog.append_marker`.
+        """Append the marker that ends a transaction.
+
+        Arguments and errors are those of :meth:`PartitionLog.append_marker`.
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
@@ -276,11 +286,13 @@ class Partition:
         self.log.flush_if_many()
 
     def replicated(self, end_offset: int, leader_epoch: int) -> int | None:
-        """Return whether an append that ends at ``end_offset``, made in an epoch, is acknowledged (rule 3).
+        """Return whether an append is acknowledged (rule 3).
+
+        The append was made in epoch ``leader_epoch`` and ends at ``end_offset``.
 
         Returns:
-            None: not yet. 0: it is. Else an error code: NOT_LEADER_OR_FOLLOWER if that epoch is over,
-            NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few replicas are left in sync.
+            None: not yet. 0: it is acknowledged. Otherwise an error code: NOT_LEADER_OR_FOLLOWER if that epoch has
+                ended, NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few replicas are still in sync.
         """
         if self.leader != self.node_id or self.leader_epoch != leader_epoch:
             return NotLeaderOrFollowerError.errno
@@ -324,16 +336,16 @@ class Partition:
         max_bytes: int,
         now: float,
     ) -> ReplicaRead:
-        """Return the batches that a follower appends at ``offset``, its log end offset, and record its progress.
+        """Return batches for a follower, and record its progress. ``offset`` is the follower's log end offset.
 
         Args:
-            leader_epoch: the follower's.
-            last_epoch: the epoch of its last batch, -1 if its log is empty.
-            log_start_offset: of its log.
+            leader_epoch: the leader epoch that the follower knows.
+            last_epoch: the epoch of the follower's last batch. -1 if its log is empty.
+            log_start_offset: the start offset of the follower's log.
 
         Raises:
             NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: see :meth:`check_leader`. Also
-                raised if the node has no replica.
+                raised if the node has no replica of the partition.
             OffsetOutOfRangeError: ``offset`` is not in this log.
             OSError: the disk could not be read.
         """
@@ -359,13 +371,15 @@ class Partition:
         return ReplicaRead(records, self.high_watermark, self.log.log_start_offset)
 
     def diverging(self, last_epoch: int, end_offset: int) -> tuple[int, int] | None:
-        """Find where another log diverges, whose last batch before ``end_offset`` has ``last_epoch``.
+        """Find where another log diverges from this one.
+
+        Its last batch before ``end_offset`` has the epoch ``last_epoch``.
 
         Returns:
-            the greatest epoch that both may have, and its end offset here. None if the logs don't diverge.
+            The greatest epoch that both logs may have, and its end offset in this log. None if the logs do not diverge.
 
         Raises:
-            OffsetOutOfRangeError: that epoch is unknown here.
+            OffsetOutOfRangeError: this log does not know the epoch.
         """
         epoch, end = self.log.epochs.end_offset(last_epoch, self.log.log_end_offset)
         if end < 0:
@@ -375,7 +389,7 @@ class Partition:
         return None
 
     def lagging(self, now: float, lag_s: float) -> tuple[int, ...]:
-        """Return the in-sync followers that have not caught up for longer than ``lag_s`` (rule 4)."""
+        """Return the in-sync followers that have not caught up for more than ``lag_s`` seconds (rule 4)."""
         end = self.log.log_end_offset
         return tuple(
             node
@@ -384,13 +398,13 @@ class Partition:
         )
 
     def start_at(self, offset: int) -> None:
-        """Raise the log start offset as the leader. ``offset`` must not be after the high watermark."""
+        """Raise the log start offset, as the leader. ``offset`` must not be above the high watermark."""
         self.log.advance_log_start_offset(offset)
         if self.on_progress is not None:
             self.on_progress(self, -1)
 
     def starts_everywhere_at(self, offset: int) -> bool:
-        """Return whether all in-sync replicas have raised their log start offset to ``offset``."""
+        """Return whether all in-sync replicas have raised their log start offset at least to ``offset``."""
         return self.log.log_start_offset >= offset and all(
             progress.log_start_offset >= offset for progress in self._in_sync
         )
@@ -398,7 +412,10 @@ class Partition:
     # --- as a follower
 
     def append_from_leader(self, records: Buffer) -> int:
-        """Append batches of the leader and return their size. Errors as :meth:`PartitionLog.append_as_follower`."""
+        """Append batches of the leader, and return their size.
+
+        Errors are those of :meth:`PartitionLog.append_as_follower`.
+        """
         size = self.log.append_as_follower(records)
         if size:
             self._waiting.append((self.log.log_end_offset, size))
@@ -406,7 +423,7 @@ class Partition:
         return size
 
     def follow(self, high_watermark: int, log_start_offset: int) -> None:
-        """Adopt the high watermark and log start offset of the leader, limited to the end of this log."""
+        """Adopt the leader's high watermark and log start offset. Neither can be above the end of this log."""
         end = self.log.log_end_offset
         self._raise_high_watermark(min(high_watermark, end))
         if log_start_offset > self.log.log_start_offset:
@@ -414,18 +431,21 @@ class Partition:
             self._raise_high_watermark(self.log.log_start_offset)
 
     def truncate_to_divergence(self, epoch: int, end_offset: int) -> None:
-        """Truncate the log where it diverges from the leader's, given the end offset of an epoch there (rule 5)."""
+        """Truncate the log where it diverges from the leader's log (rule 5).
+
+        ``end_offset`` is the end offset of ``epoch`` in the leader's log.
+        """
         end = self.log.log_end_offset
         _, own_end = self.log.epochs.end_offset(epoch, end)
         self.truncate_to(min(end_offset, end if own_end < 0 else own_end))
 
     def truncate_to(self, offset: int) -> None:
-        """Truncate the log so that it ends at ``offset`` at most."""
+        """Truncate the log, so that it ends at ``offset`` or earlier."""
         self.log.truncate_to(offset)
         self._after_cut()
 
     def restart_at(self, offset: int) -> None:
-        """Remove all records: the leader's log starts at ``offset``."""
+        """Remove all records, because the leader's log starts at ``offset``."""
         self.log.restart_at(offset)
         self._after_cut()
 
@@ -435,19 +455,25 @@ class Partition:
         self.begin_at(self.high_watermark)
 
     def begin_at(self, high_watermark: int) -> None:
-        """Set the high watermark, within the log, at the start or after a truncation, when no other is known yet."""
+        """Set the high watermark at the start, or after a truncation, if no other is known yet.
+
+        It stays within the log.
+        """
         self.high_watermark = min(max(high_watermark, self.log.log_start_offset), self.log.log_end_offset)
         self.log.producers.on_high_watermark(self.high_watermark)
 
     # --- waiting requests
 
     def close(self) -> None:
-        """Make waiting requests check again, because the partition is gone."""
+        """Let waiting requests check again, because the partition no longer exists."""
         self.leader = NO_LEADER
         self._notify(-1)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call ``watcher`` whenever the high watermark moves, after those that watch already."""
+        """Call ``watcher`` whenever the high watermark moves.
+
+        Watchers are called in the order in which they were added.
+        """
         self._watchers[watcher] = None
 
     def unwatch(self, watcher: Watcher) -> None:

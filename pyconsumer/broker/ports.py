@@ -1,4 +1,4 @@
-"""Ports of killed brokers that will restart.
+"""Reserved ports of killed brokers that will restart.
 
 While a killed broker is down, the system may give its port to another program, and the broker could not listen there
 again. So the program that will restart it holds the port in the meantime, by a socket that is bound and does not
@@ -21,7 +21,7 @@ HeldPorts = dict[str, socket.socket]
 
 
 def hold_port(host: str, port: int) -> socket.socket:
-    """Hold an unused port, any free one for 0. ``OSError`` if it cannot be held."""
+    """Reserve an unused port. 0 reserves any free port. Raises ``OSError`` if the port cannot be reserved."""
     is_v6 = ":" in host
     sock = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -36,14 +36,14 @@ def hold_port(host: str, port: int) -> socket.socket:
 
 
 def hold_ports(host: str, ports: Mapping[str, int]) -> HeldPorts:
-    """Hold the ports of a killed broker, except for those that another program has taken.
+    """Reserve the ports of a killed broker. Ports that another program has taken are left out.
 
     Args:
         host: the address of the ports.
-        ports: by listener.
+        ports: the ports by listener.
 
     Returns:
-        a socket for each port that is held, to be closed by the caller.
+        A socket for each reserved port. The caller must close it.
     """
     held = {}
     for name, port in ports.items():

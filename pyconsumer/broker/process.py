@@ -1,4 +1,4 @@
-"""The process that a cluster runs in: started by ``pyconsumer broker``, or as the child of a program."""
+"""The process of a cluster: started by ``pyconsumer broker``, or as the child of a program."""
 
 from __future__ import annotations
 
@@ -42,17 +42,18 @@ def run_broker(
     schema_registry: int | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> int:
-    """Run a cluster in this process until SIGTERM or SIGINT, then stop it cleanly and return 0.
+    """Run a cluster in this process until SIGTERM or SIGINT. Then stop it cleanly and return 0.
 
     Args:
-        host, port: the address to listen on. Further brokers take the next ports. Port 0 picks free ones.
-        brokers: the number of brokers, all in this process.
-        data_dir: the folder of the data. None: a temporary folder that is removed at the end. ``":memory:"``: no files.
+        host, port: the address to listen on. More brokers take the next ports. Port 0 picks free ports.
+        brokers: the number of brokers. All run in this process.
+        data_dir: the folder for the data. None: a temporary folder that is removed at the end. ``":memory:"``: no
+            files.
         config: broker settings by Kafka's names.
-        advertised_host: a name or address by which all clients reach this machine. By default ``host``. If that means
-            all addresses, ``localhost``, which only clients on this machine can use.
+        advertised_host: a name or address by which all clients reach this machine. By default it is ``host``. If
+            ``host`` means all addresses, it is ``localhost``, which works only for clients on this machine.
         schema_registry: the port of a Schema Registry. 0 picks a free one, None runs none. Its URL is printed.
-        announce: called with ``HOST:PORT[,...]`` once requests are served. Prints ``listening on ...`` by default.
+        announce: called with ``HOST:PORT[,...]`` when requests are served. By default it prints ``listening on ...``.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -133,7 +134,7 @@ def _prepare() -> None:
 
 
 def run_child() -> int:
-    """Serve the program at the other end of standard input and output. Return the exit status."""
+    """Serve commands from the program at the other end of standard input and output. Return the exit status."""
     log_to_stderr(os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), with_time=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program, which decides
     return asyncio.run(_Child().run())

@@ -1,4 +1,4 @@
-"""Requests that wait, without polling, until a condition holds or their time is up."""
+"""Requests that wait for data or for replicas (fetch, produce, delete records), with a time limit."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class _Delayed(ABC):
 
 
 class DelayedFetch(_Delayed):
-    """A fetch that waits until enough bytes have arrived, or ``max_wait_ms`` is over.
+    """A fetch that waits until enough bytes have arrived, or until ``max_wait_ms`` has passed.
 
-    Bytes count when high watermarks move, in the size of the stored batches. A ``read_committed`` fetch waits until a
-    last stable offset has moved, as it may not read the bytes of open transactions.
+    Bytes count when the high watermark moves. They are counted in the size of the stored batches. A ``read_committed``
+    fetch waits until a last stable offset has moved, since it may not read the bytes of open transactions.
 
     Args:
-        until: monotonic seconds.
+        until: the latest end of the wait, in monotonic seconds.
         missing_bytes: the number of bytes that are still missing.
-        stable_offsets: for ``read_committed``, the last stable offset of each partition at the time of its read.
+        stable_offsets: for ``read_committed``, the last stable offset that each partition had when it was read.
     """
 
     def __init__(
@@ -103,7 +103,10 @@ class DelayedFetch(_Delayed):
 
 
 class AppendProgress(NamedTuple):
-    """An append that waits for its replicas: its end offset, and the leader epoch in which it was made."""
+    """An append that waits for its replicas.
+
+    It has the append's end offset, and the leader epoch in which it was made.
+    """
 
     partition: Partition
     end_offset: int
@@ -118,12 +121,13 @@ class AppendProgress(NamedTuple):
 class DelayedProduce(_Delayed):
     """Appends with ``acks=all`` that wait until all in-sync replicas have them.
 
-    ``deferred`` gets an error code for each: that of :meth:`Partition.replicated`, or REQUEST_TIMED_OUT if the time was
-    up first (the records stay). A later election does not change an outcome.
+    ``deferred`` gets an error code for each append. It is the code of :meth:`Partition.replicated`, or
+    REQUEST_TIMED_OUT if the time was up earlier. In that case the records stay in the log. A later election does not
+    change an outcome.
 
     Args:
-        until: monotonic seconds.
-        appends: at least one. Any of them may be complete already.
+        until: the latest end of the wait, in monotonic seconds.
+        appends: the appends, at least one. Some of them may be complete already.
     """
 
     def __init__(
@@ -153,7 +157,7 @@ class DelayedProduce(_Delayed):
 
 
 class DelayedStart(_Delayed):
-    """Completes when every in-sync replica has raised its log start offset to at least an offset."""
+    """A wait until every in-sync replica has raised its log start offset at least to a given offset."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Replication: a broker's followers fetch from their leaders, append the batches, and fetch again.
+"""Replication: followers fetch from leaders and append the batches.
 
 Followers do not poll: a leader wakes them when it has news, and they fetch until they have everything. All partitions
 of a broker take turns, a piece at a time, so that a broker that is far behind after a restart does not delay the
@@ -28,7 +28,7 @@ _BACKOFF_S: Final = 1.0
 
 
 class Leader(Protocol):
-    """A broker that followers fetch from."""
+    """A broker from which followers fetch."""
 
     @property
     def node_id(self) -> int: ...
@@ -37,14 +37,14 @@ class Leader(Protocol):
 
 
 class ReplicaFetcher:
-    """Keeps the followers on one broker up with their leaders.
+    """Copies records from leaders to the followers on one broker.
 
     Args:
-        peer: the broker with a node id, None if it is not alive.
-        call_soon: runs a call after the current one.
-        max_bytes: most bytes of one partition at a time (``replica.fetch.max.bytes``).
-        write_log_starts: called after log start offsets have moved to those of the leaders. It stores them, so that
-            deleted records do not become readable again after a crash.
+        peer: returns the broker with a node id, or None if it is not alive.
+        call_soon: runs a function after the current call.
+        max_bytes: the most bytes of one partition in a fetch (``replica.fetch.max.bytes``).
+        write_log_starts: called after log start offsets were set to those of the leaders. It stores them, so that
+            deleted records cannot become readable again after a crash.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class ReplicaFetcher:
         return self._paused
 
     def pause(self) -> None:
-        """Stop copying until :meth:`resume`, like a slow broker or one behind a broken network."""
+        """Stop copying until :meth:`resume`. This is like a slow broker, or a broken network."""
         self._paused = True
 
     def resume(self) -> None:
-        """Continue, with all partitions."""
+        """Continue copying for all partitions."""
         self._paused = False
         self._look_again()
 
@@ -93,7 +93,7 @@ class ReplicaFetcher:
         self._wanted.clear()
 
     def wake(self, tp: TopicPartition) -> None:
-        """Fetch for this replica, because its leader may have news."""
+        """Fetch for this replica soon, because its leader may have news."""
         if not self._stopped:
             self._wanted[tp] = None
             if not self._scheduled:

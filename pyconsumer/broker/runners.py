@@ -1,4 +1,4 @@
-"""Runners of an embedded cluster: a child process, or a thread of its program."""
+"""Runs an embedded cluster: in a child process, or in a thread of the program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _JOIN_TIMEOUT_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """The time limits in seconds to start a cluster or restart a broker, and to stop."""
+    """The time limits, in seconds, for starting a cluster, restarting a broker, and stopping."""
 
     start_s: float = 60.0
     stop_s: float = 20.0
@@ -43,11 +43,14 @@ class Deadlines:
 
 class Runner(Protocol):
     def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
-        """Return the ports of each broker by listener. The runner closes ``held``, as :class:`ClusterHost` does."""
+        """Start the cluster, and return the ports of each broker by listener.
+
+        The runner closes the sockets ``held``.
+        """
         ...
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out a command, from any thread. ``KafkaTimeoutError`` if there is no response in time."""
+        """Run a command. Any thread may call this. Raises ``KafkaTimeoutError`` if there is no response in time."""
         ...
 
     def stop(self) -> None: ...
@@ -189,11 +192,13 @@ def _still_restarting(node_id: int, timeout_s: float, progress: str) -> KafkaTim
 
 
 class ProcessRunner:
-    """Runs the cluster in a child process, which reads commands from its standard input, a line of JSON each.
+    """Runs the cluster in a child process.
+
+    The child reads commands from its standard input. Each command is a line of JSON.
 
     It responds on its standard output. A response repeats the id of its command. A response with another id belongs to
-    a command that timed out or was interrupted, and is ignored. Before the response to a start there may be its
-    progress. The child carries out one command at a time, so threads take turns.
+    a command that timed out or was interrupted, and is ignored. During a start, the child also reports its progress.
+    The child runs one command at a time, so threads wait for their turn.
     """
 
     def __init__(self, deadlines: Deadlines, *, remove_folder: bool) -> None:

@@ -27,7 +27,7 @@ class ScheduledTasks:
 
     Args:
         brokers: the live brokers, by node id.
-        loop: gets the results of the thread that flushes files to disk.
+        loop: the event loop. It gets the results of the thread that flushes files to disk.
     """
 
     def __init__(
@@ -72,23 +72,26 @@ class ScheduledTasks:
             self.every(max(config.integer("log.cleaner.backoff.ms"), 10), lambda: self._for_all(self._clean))
 
     def stop(self) -> None:
-        """Stop the tasks after a running flush to disk has ended."""
+        """Stop the tasks. If a flush to disk is running, they stop when it has ended."""
         self._running = False
         self._flusher.shutdown(wait=True)
         for node_id in list(self._cleaners):
             self.forget(node_id)
 
     def forget(self, node_id: int) -> None:
-        """Forget a broker that has ended. A running compaction of it is abandoned, and its files are removed."""
+        """Forget a broker that has ended.
+
+        If its log is being compacted, that is abandoned, and the new files are removed.
+        """
         cleaner = self._cleaners.pop(node_id, None)
         if cleaner is not None:
             cleaner.cancel()
 
     def every(self, interval_ms: int, action: Callable[[], None], first_ms: int | None = None) -> None:
-        """Call ``action`` at an interval and log its errors.
+        """Call ``action`` at an interval. If it raises, the error is logged.
 
         Args:
-            first_ms: delay of the first call, one interval by default.
+            first_ms: the delay of the first call. By default it is one interval.
         """
 
         def run() -> None:

@@ -1,4 +1,4 @@
-"""Authentication of connections: TLS without a socket, and SASL PLAIN (KIP-43, KIP-152, KIP-368)."""
+"""The broker's TLS and SASL PLAIN: authentication of clients (KIP-43, KIP-152, KIP-368)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ _TLS_RECORD_BYTES: Final = 16384
 
 @dataclass(frozen=True, slots=True)
 class SecurityConfig:
-    """The certificates and users that listeners other than PLAINTEXT need.
+    """The certificates and users for listeners other than PLAINTEXT.
 
     Attributes:
-        cert_file: PEM file of the server's certificate and chain. ``key_file`` has its key, if it is in another file.
-        client_ca_file: if given, clients must present a certificate of this authority.
+        cert_file: PEM file with the server's certificate and chain. ``key_file`` has its key, if the key is in another
+            file.
+        client_ca_file: PEM file with an authority. If it is given, clients must present a certificate of this
+            authority.
         sasl_users: passwords by user name.
     """
 
@@ -39,7 +41,7 @@ class SecurityConfig:
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def check(self, listeners: Sequence[str]) -> None:
-        """Raise ``ConfigurationError`` unless these listeners can be opened."""
+        """Raise ``ConfigurationError`` if one of these listeners cannot be opened."""
         users: Mapping[str, object] = self.sasl_users
         for user, password in users.items():
             if not isinstance(password, str):
@@ -54,7 +56,7 @@ class SecurityConfig:
                 raise ConfigurationError(f"listener {name} needs users: sasl_users")
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return the server's TLS context. ``ConfigurationError`` if a file cannot be used."""
+        """Return the server's TLS context. Raises ``ConfigurationError`` if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -70,13 +72,13 @@ class SecurityConfig:
 
 
 class PlainUsers:
-    """Users that may log in by SASL PLAIN."""
+    """The users that may log in by SASL PLAIN."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = {name: password.encode() for name, password in users.items()}
 
     def authenticate(self, token: Buffer) -> tuple[str | None, str]:
-        """Check a PLAIN message (RFC 4616). Return the user's name, or None, and the problem."""
+        """Check a PLAIN message (RFC 4616). Return the user's name (None if the check failed), and the problem."""
         parts = bytes(token).split(b"\0")
         if len(parts) != 3:
             return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
@@ -98,14 +100,15 @@ class PlainUsers:
 
 @dataclass(slots=True)
 class Session:
-    """The identity of a connection's client, which the client adds to step by step.
+    """The identity of a connection's client. It is completed step by step.
 
     Attributes:
-        needs_login: True until the client has authenticated. Only ApiVersions and SASL requests are accepted.
-        mechanism: chosen by SaslHandshake.
-        raw_tokens: after its version 0, tokens have no request header.
-        expires_at: monotonic seconds from which the client must reauthenticate. None: never.
-        close_after: close the connection once the response has been sent.
+        needs_login: True until the client has authenticated. Until then only ApiVersions and SASL requests are
+            accepted.
+        mechanism: the mechanism that the client has chosen by SaslHandshake.
+        raw_tokens: True after SaslHandshake version 0. The client then sends its tokens without request headers.
+        expires_at: the time (monotonic seconds) from which the client must reauthenticate. None means never.
+        close_after: True closes the connection after the response has been sent.
     """
 
     users: PlainUsers | None = None
@@ -119,7 +122,7 @@ class Session:
     close_after: bool = False
 
     def identify(self, principal: str) -> None:
-        """Adopt the name in a certificate."""
+        """Take the client's identity from the name in its certificate."""
         self.principal = principal
 
     def note_software(self, software: str) -> None:
@@ -127,7 +130,7 @@ class Session:
         self.software = software
 
     def choose(self, mechanism: str, *, raw_tokens: bool) -> None:
-        """Adopt the mechanism of a SaslHandshake."""
+        """Store the mechanism that a SaslHandshake has chosen."""
         self.mechanism = mechanism
         self.raw_tokens = raw_tokens
 
@@ -136,7 +139,7 @@ class Session:
         self.expires_at = at
 
     def end(self) -> None:
-        """Close the connection once the response has been sent."""
+        """Close the connection after the response has been sent."""
         self.close_after = True
 
     def login(self, user: str) -> None:
@@ -149,9 +152,9 @@ class Session:
 
 
 class TlsLayer:
-    """The server's side of TLS between bytes from a socket and bytes to it.
+    """The server's side of TLS. It translates between the bytes on a socket and the decrypted bytes.
 
-    Raises ``ssl.SSLError`` from :meth:`feed` if the peer does not speak TLS or violates its rules.
+    :meth:`feed` raises ``ssl.SSLError`` if the peer does not speak TLS or violates its rules.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -161,7 +164,10 @@ class TlsLayer:
         self._shaken = False
 
     def feed(self, data: Buffer) -> bytes:
-        """Take bytes from the socket (none at its end), and return the decrypted bytes."""
+        """Process bytes from the socket, and return the decrypted bytes.
+
+        Pass no bytes when the socket is at its end.
+        """
         if data:
             self._incoming.write(data)
         else:
@@ -194,12 +200,12 @@ class TlsLayer:
         return self._outgoing.read()
 
     def pending(self) -> bytes:
-        """Return pending bytes of the handshake, also after an error."""
+        """Return pending bytes of the handshake. There may be some even after an error."""
         return self._outgoing.read()
 
     @property
     def client_name(self) -> str | None:
-        """Return the subject of the client's certificate as Kafka writes it, None without one."""
+        """Return the subject of the client's certificate in Kafka's notation, or None if there is no certificate."""
         certificate = self._tls.getpeercert() if self._shaken else None
         if not certificate:
             return None

@@ -1,4 +1,4 @@
-"""Listeners of one broker, on an asyncio loop."""
+"""The listeners of one broker: opens sockets and accepts connections."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _REST_S: Final = 1.0
 
 
 class BrokerServer:
-    """The sockets of one broker.
+    """The listening sockets and connections of one broker.
 
     Attributes:
-        addresses: host and port by listener name, once they are open.
+        addresses: host and port of each open listener, by name.
     """
 
     def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, security: SecurityConfig) -> None:
@@ -55,12 +55,12 @@ class BrokerServer:
         self._idle_check: asyncio.TimerHandle | None = None
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
-        """Open a listener and return its port. 0 picks a free one. ``OSError`` if it cannot be opened.
+        """Open a listener and return its port. 0 picks a free port. Raises ``OSError`` if it cannot be opened.
 
-        Clients can connect, but are served only after :meth:`accept`.
+        Clients can connect from now on. They are served only after :meth:`accept`.
 
         Args:
-            held: a socket of :func:`.ports.hold_ports` that holds the port. It becomes the listener.
+            held: a socket of :func:`.ports.hold_ports` that reserves the port. It becomes the listener.
         """
         if name.endswith("SSL") and self._tls is None:
             self._tls = self._security.ssl_context()
@@ -143,7 +143,7 @@ class BrokerServer:
         self._schedule_idle_check()
 
     def close_and_hold_ports(self) -> HeldPorts:
-        """End as if the process had been killed, but hold the ports: see :func:`.ports.hold_ports`."""
+        """Close everything as if the process had been killed, but reserve the ports. See :func:`.ports.hold_ports`."""
         self.close(reset=True)
         held: HeldPorts = {}
         for name, (host, port) in self.addresses.items():
@@ -151,7 +151,7 @@ class BrokerServer:
         return held
 
     def close(self, *, reset: bool = False) -> None:
-        """Close listeners and connections, with ``reset`` as if the process had been killed."""
+        """Close listeners and connections. With ``reset``, do it as if the process had been killed."""
         if self._idle_check is not None:
             self._idle_check.cancel()
         for listener in self._listeners:

@@ -1,4 +1,4 @@
-"""Descriptions of broker and topic settings: their types, parsing and checks.
+"""Types, parsing and checks of broker and topic settings.
 
 The settings themselves are tables in :mod:`.config`.
 """
@@ -31,7 +31,7 @@ _INT_RANGES = {"INT": (-(2**31), 2**31 - 1), "SHORT": (-(2**15), 2**15 - 1), "LO
 
 
 class ConfigType(IntEnum):
-    """Kinds of values, with their numbers in DescribeConfigs."""
+    """Types of values, with their numbers in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -43,7 +43,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """The source of a value, with the numbers of DescribeConfigs."""
+    """Sources of values, with their numbers in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -54,10 +54,10 @@ class ConfigSource(IntEnum):
 
 
 class BrokerSetting(NamedTuple):
-    """One setting, by Kafka's name.
+    """A setting of the broker or of a topic, under Kafka's name.
 
-    ``default`` is a parsed value or None for "not set". ``used`` is False for settings without effect here, which are
-    accepted so that a Kafka configuration can be reused.
+    ``default`` is a parsed value, or None for "not set". ``used`` is False for a setting without effect. Such settings
+    are accepted so that the configuration of a Kafka broker can be reused.
     """
 
     name: str
@@ -69,7 +69,7 @@ class BrokerSetting(NamedTuple):
 
 
 def between(low: float | None, high: float | None = None) -> Check:
-    """Return a check that a number is within bounds, both included."""
+    """Return a function that checks that a number is between two bounds. The bounds are allowed, too."""
 
     def check(value: Value) -> str | None:
         if low is not None and value < low:
@@ -82,7 +82,7 @@ def between(low: float | None, high: float | None = None) -> Check:
 
 
 def one_of(*values: Value) -> Check:
-    """Return a check that a value is one of a few."""
+    """Return a function that checks that a value is one of the given values."""
 
     def check(value: Value) -> str | None:
         return None if value in values else f"must be one of {', '.join(map(str, values))}"
@@ -91,7 +91,7 @@ def one_of(*values: Value) -> Check:
 
 
 def some_of(*values: str) -> Check:
-    """Return a check of every element of a list, which may be empty."""
+    """Return a function that checks that every element of a list is one of the given values. The list may be empty."""
 
     def check(value: Value) -> str | None:
         return None if all(item in values for item in value) else f"may hold only {', '.join(values)}"
@@ -103,10 +103,10 @@ def parse_value(setting: BrokerSetting, given: object) -> Value:
     """Return the typed value of a setting.
 
     Args:
-        given: Kafka's text form, or a Python value of the right type.
+        given: the value, as text in Kafka's notation or as a Python value of the right type.
 
     Raises:
-        ConfigurationError: it cannot be parsed, or is invalid for the setting.
+        ConfigurationError: the value cannot be parsed, or is invalid for the setting.
     """
     try:
         value = _parse(setting.type, given)
@@ -152,7 +152,7 @@ def _parse(kind: ConfigType, given: object) -> Value:
 
 
 def format_value(value: Value) -> str | None:
-    """Return a value as Kafka writes it, None for an unset one."""
+    """Return a value as text in Kafka's notation, or None if it is not set."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -163,6 +163,9 @@ def format_value(value: Value) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint for an unknown name: " (did you mean ...?)", or an empty string."""
+    """Return a hint for an unknown name, such as " (did you mean ...?)".
+
+    Return an empty text if no known name is similar.
+    """
     near = nearest(name, known)
     return "" if near is None else f" (did you mean {near}?)"

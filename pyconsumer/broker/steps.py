@@ -1,4 +1,4 @@
-"""Helpers for work that must not stop other work: calls that fail one by one, and long work in steps."""
+"""Long work in small steps, so that the event loop can do other work in between."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _STEPS_S: Final = 0.01
 
 
 def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
-    """Take some steps now and the rest a few at a time, so that other work runs in between.
+    """Take some steps now, and the rest a few at a time, so that other work can run in between.
 
     Args:
-        call_soon: runs a call after the current one, and others in between.
+        call_soon: runs a function after the current call, so that other functions can run in between.
 
     Returns:
-        set when all steps were taken.
+        A deferred. It is set when all steps were taken.
     """
     done: Deferred[None] = Deferred()
 
@@ -42,12 +42,12 @@ def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]]
 
 
 async def take_steps(steps: Generator[None, None, None], on_pause: Callable[[], None] = lambda: None) -> None:
-    """Take all steps, and let the loop do other work after every ten milliseconds.
+    """Take all steps. After every ten milliseconds let the loop do other work.
 
-    If this is cancelled, the steps are closed.
+    If the task is cancelled, the generator of the steps is closed.
 
     Args:
-        on_pause: called before the other work.
+        on_pause: called each time before other work.
     """
     until = time.monotonic()
     with closing(steps):
@@ -59,7 +59,7 @@ async def take_steps(steps: Generator[None, None, None], on_pause: Callable[[], 
 
 
 def call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:
-    """Call all listeners. An error of one is logged, and the others are still called."""
+    """Call all listeners. If one raises, the error is logged, and the others are still called."""
     for listener in list(listeners):
         try:
             listener(*args)

@@ -1,4 +1,4 @@
-"""Timers of the broker: a heap of (time, action), driven from outside.
+"""Timers of the broker: a heap of times and calls, which its owner advances.
 
 The module reads no clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`. A simulation
 does the same with a fake clock. Timers due at the same moment run in the order in which they were set. A timer that one
@@ -19,7 +19,7 @@ _SWEEP_AT: Final = 1024
 
 
 class TimerHandle:
-    """One scheduled call. You may call ``cancel()`` at any time, also after it ran."""
+    """One scheduled call. You may call ``cancel()`` at any time, even after the call was made."""
 
     __slots__ = ("_action", "when")
 
@@ -43,7 +43,7 @@ class Timer:
     """A set of scheduled calls.
 
     Args:
-        on_earlier: called with a new deadline whenever one becomes the earliest, so that a driver can wake up.
+        on_earlier: called with the new earliest deadline whenever it becomes earlier, so that the driver can wake up.
     """
 
     def __init__(self, on_earlier: Callable[[float], None] | None = None) -> None:
@@ -76,7 +76,10 @@ class Timer:
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now: float) -> int:
-        """Run all calls due at ``now``, except those scheduled by them. Return the number of calls."""
+        """Make all calls that are due at ``now``, except for those that they schedule themselves.
+
+        Return the number of calls.
+        """
         ran = 0
         first_new = next(self._count)
         new = []

@@ -1,4 +1,4 @@
-"""Rules of topic names: Kafka's ``Topic.validate`` and its rule for names that collide in metrics."""
+"""The rules for valid topic names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 
 
 def check_topic_name(name: str) -> None:
-    """Raise ``InvalidTopicError`` unless a topic may have this name."""
+    """Raise ``InvalidTopicError`` if ``name`` is not valid for a topic."""
     if not name:
         problem = "it is empty"
     elif name in (".", ".."):
@@ -32,5 +32,5 @@ def check_topic_name(name: str) -> None:
 
 
 def plain_name(name: str) -> str:
-    """Return the name in metrics, with '.' as '_'. It must be unique among topics."""
+    """Return a topic's name in the form for metrics, with '.' replaced by '_'. No two topics may have the same form."""
     return name.replace(".", "_")

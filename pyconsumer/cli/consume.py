@@ -46,7 +46,7 @@ class Start(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The conditions under which reading ends by itself."""
+    """The conditions under which the command stops reading by itself."""
 
     max_messages: int | None
     idle_ms: int | None

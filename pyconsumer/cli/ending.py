@@ -44,10 +44,11 @@ _SHOW_CURSOR: Final = b"\x1b[?25h"
 
 
 class FirstSignal:
-    """Lets SIGINT raise KeyboardInterrupt, and SIGTERM :class:`Terminated`, once in this block.
+    """Lets the first signal in this block raise an error: KeyboardInterrupt for SIGINT, :class:`Terminated` for
+    SIGTERM.
 
-    Signals that follow soon are ignored, so that they do not interrupt what stops processes. The terminal gets its
-    cursor back and the message at once: tox and the like kill a process that takes longer than a moment to end.
+    Signals that follow soon are ignored, so that they do not interrupt the code that stops processes. The terminal gets
+    its cursor back and the message at once, because tox and similar tools kill a process that takes longer to end.
 
     Args:
         message: a line for standard error.
@@ -73,7 +74,7 @@ class FirstSignal:
         os.close(self._error_output)
 
     def install(self) -> None:
-        """Set the handlers again, after a library has set its own: PySpark does so for SIGINT."""
+        """Set the handlers again, because a library has set its own. (PySpark does so for SIGINT.)"""
         for each in self._before or ():
             signal.signal(each, self._handle)
 

@@ -21,9 +21,11 @@ _STATES = {
 
 
 def as_json_data(value: Struct) -> dict[str, Any]:
-    """Return a record's value as Kafka's formatters print it: with Kafka's field names, and ids and bytes as base64.
+    """Return a record's value in the format of Kafka's tools.
 
-    A tagged field with its default is left out, as in the record itself.
+    It has Kafka's field names, and ids and bytes are in base64.
+
+    A tagged field that has its default is left out, as in the record itself.
     """
     found: dict[str, Any] = {}
     for spec in value.FIELDS:

@@ -34,7 +34,7 @@ data_dir_option = click.option(
 
 
 class InternalRecord(NamedTuple):
-    """One record. ``timestamp`` in ms since the epoch."""
+    """A record of an internal topic. ``timestamp`` is in ms since the epoch."""
 
     partition: int
     offset: int
@@ -51,11 +51,11 @@ def of_cluster(
 
     Args:
         options: settings of the consumer.
-        choose: chooses partitions among the sorted numbers of all.
-        absent: printed on standard error if the topic does not exist.
+        choose: a function that chooses partitions. Its argument is the sorted list of all partition numbers.
+        absent: a text for standard error if the topic does not exist.
 
     Raises:
-        KafkaTimeoutError: no record arrived for ``timeout_ms``.
+        KafkaTimeoutError: no record arrived within ``timeout_ms``.
     """
     options = options | {"group_id": None, "enable_auto_commit": False, "allow_auto_create_topics": False}
     with KafkaConsumer(options) as consumer:
@@ -85,10 +85,10 @@ def of_cluster(
 
 
 def files_of(ctx: click.Context, root: Path, topic: str, choose: Choose) -> Files:
-    """Return the files below a folder.
+    """Return the segments of a topic below a folder.
 
     Raises:
-        click.UsageError: the command line names a cluster, too.
+        click.UsageError: the command line also names a cluster.
     """
     if ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--bootstrap-servers and --data-dir cannot be combined")
@@ -99,10 +99,10 @@ class Files:
     """The segments of an internal topic below a folder.
 
     Args:
-        choose: chooses partitions among the sorted numbers of those that are there.
+        choose: a function that chooses partitions. Its argument is the sorted list of the numbers that exist.
 
     Attributes:
-        damaged: whether a file was damaged. Each damage is reported on standard error.
+        damaged: True if a file is damaged. Each damage is reported on standard error.
     """
 
     def __init__(self, root: Path, topic: str, choose: Choose) -> None:
@@ -115,7 +115,7 @@ class Files:
         """Yield the records by partition and offset.
 
         Raises:
-            click.ClickException: the folder has no partition of the topic, or one more than once.
+            click.ClickException: the folder has no partition of the topic, or has a partition more than once.
         """
         folders = self._folders()
         for number in self._choose(sorted(folders)):

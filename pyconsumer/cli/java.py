@@ -26,13 +26,16 @@ class _Process(NamedTuple):
 
 
 class JavaOfBlock:
-    """The Java that PySpark starts in a block of :func:`java_of_block`."""
+    """The Java process that PySpark has started in a block of :func:`java_of_block`."""
 
     def __init__(self) -> None:
         self._below: set[_Process] = set()
 
     def remember_workers(self) -> None:
-        """Remember the descendants of Java. Call this while Spark runs: later they are not its children any more."""
+        """Remember the descendants of Java.
+
+        Call this while Spark runs, because later they are no longer its children.
+        """
         from pyspark import SparkContext
 
         java = getattr(SparkContext._gateway, "proc", None)
@@ -40,7 +43,7 @@ class JavaOfBlock:
             self._below |= _below(java.pid)
 
     def end(self, gateway: Any) -> None:
-        """End Java, and wait until it and its descendants have ended. After 20 s Java is killed."""
+        """End Java, and wait until it and its descendants have ended. If that takes 20 s, kill Java."""
         deadline = time.monotonic() + _END_WITHIN_S
         java = getattr(gateway, "proc", None)
         if java is None:
@@ -63,7 +66,7 @@ class JavaOfBlock:
 
 @contextlib.contextmanager
 def java_of_block() -> Iterator[JavaOfBlock]:
-    """End the Java that PySpark starts in the block. One that is running already is left alone."""
+    """End the Java that PySpark starts in this block. A Java that was already running is left alone."""
     from pyspark import SparkContext
 
     before = SparkContext._gateway

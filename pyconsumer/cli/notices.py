@@ -24,13 +24,13 @@ _MOST: Final = 1000
 
 
 class Notices(logging.Handler):
-    """Prints each warning once. One that has the causes of earlier ones is left out.
+    """Prints each warning once. A warning that repeats the causes of earlier ones is left out.
 
     Args:
-        prints: False: only take note.
+        prints: False prints nothing, and only keeps ``unreachable`` up to date.
 
     Attributes:
-        unreachable: the last error of a connection that was reported, or None if there was none.
+        unreachable: the last reported error of a connection, or None.
     """
 
     def __init__(self, *, prints: bool = True) -> None:
@@ -62,7 +62,9 @@ def _plain(text: str) -> str:
 
 @contextlib.contextmanager
 def library_warnings(logger: str = "pyconsumer") -> Iterator[Notices]:
-    """Print the library's warnings in this block. With ``--verbose`` they are logged already.
+    """Print the library's warnings in this block.
+
+    With ``--verbose`` nothing is printed, because they are logged already.
 
     Args:
         logger: the logger whose warnings are printed.

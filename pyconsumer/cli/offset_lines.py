@@ -45,9 +45,9 @@ class DumpedRecord:
     """A decoded record.
 
     Attributes:
-        key: the decoded key, or None for a control record and for a key that cannot be read.
-        value: the decoded value, or None for a tombstone, and for a type whose values are not supported.
-        problem: the reason why the record cannot be read, None if it can.
+        key: the decoded key. None for a control record, and for a key that cannot be read.
+        value: the decoded value. None for a tombstone, and for a type whose values are not supported.
+        problem: the reason why the record cannot be read, or None.
         marker: the type of a control record, such as ``COMMIT``.
         raw_key, raw_value: the bytes of key and value.
     """
@@ -72,7 +72,7 @@ class DumpedRecord:
         value: bytes | None,
         is_control: bool = False,
     ) -> DumpedRecord:
-        """Decode a record. An error becomes its ``problem``."""
+        """Decode a record. If that fails, the error is stored in ``problem``."""
         what: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
         content: Message | None = None
         problem = marker = None
@@ -95,27 +95,30 @@ class DumpedRecord:
 
     @property
     def group(self) -> str | None:
-        """The group id, None if it is unknown."""
+        """The group id, or None if it is unknown."""
         return self.key.group if isinstance(self.key, (OffsetCommitKey, GroupMetadataKey, NewerKey)) else None
 
     @property
     def kind(self) -> int:
-        """The number of the record's type, the version of its key, or -1 without a key, and for a control record."""
+        """The type of the record, which is the version of its key. -1 for a control record, and if there is no key."""
         return _CONTROL if self.raw_key is None or self.marker else int.from_bytes(self.raw_key[:2], "big", signed=True)
 
     @property
     def is_offset(self) -> bool:
-        """True for a committed offset."""
+        """Return whether the record is a committed offset."""
         return isinstance(self.key, OffsetCommitKey)
 
     @property
     def is_group(self) -> bool:
-        """True for the metadata of a group of either protocol, and of its members."""
+        """Return whether the record is metadata of a group or of its members, in either protocol."""
         return isinstance(self.key, (GroupMetadataKey, NewerKey))
 
 
 def as_text(found: DumpedRecord, form: str) -> str | None:
-    """Return a record as a line, or None if the format has none for it (Kafka's formats skip unknown types)."""
+    """Return a record as a line of text. Return None if the format has no line for it.
+
+    (Kafka's formats skip unknown types.)
+    """
     if form == "text":
         return f"{found.partition}@{found.offset} {_text(found)}"
     if found.problem or found.marker or found.raw_key is None or isinstance(found.key, NewerKey | UnknownKey):
@@ -200,7 +203,8 @@ def as_document(found: DumpedRecord) -> dict[str, object]:
     """Return a record as an object for ``--json``.
 
     ``key`` and ``value`` have the format of Kafka's tools since 3.9: type or version, and ``data``. The other fields
-    are ours: the place of the record, ``assigned`` (partitions by member id), ``problem`` and ``marker``.
+    exist only in pyconsumer: the place of the record, ``assigned`` (partitions by member id), ``problem`` and
+    ``marker``.
     """
     document: dict[str, object] = {
         "partition": found.partition,
@@ -278,7 +282,7 @@ def _member_data(one: MemberMetadata, version: int) -> dict[str, object]:
 
 
 def assignment_of(group: GroupMetadataValue, member: MemberMetadata) -> list[TopicPartition] | None:
-    """Return the assignment of a member, or None if it is not in the format of the consumer protocol."""
+    """Return the assignment of a member. Return None if it is not in the format of the consumer protocol."""
     if not member.assignment:
         return []
     if group.protocol_type != "consumer":

@@ -58,11 +58,11 @@ def key_values(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[st
 
 
 class Given(dict[str, str]):
-    """The client settings of a command as text by dotted name, from all sources.
+    """The client settings of a command from all sources, as text by dotted name.
 
     Attributes:
-        sources: file, environment and command line. A later one overrides an earlier one.
-        servers: ``bootstrap.servers``, if one of them has it.
+        sources: the settings from file, environment and command line. Later sources take precedence over earlier ones.
+        servers: ``bootstrap.servers``, if a source contains it.
     """
 
     def __init__(self, *sources: Mapping[str, Entry]) -> None:
@@ -72,14 +72,17 @@ class Given(dict[str, str]):
         super().__init__({name: entry.text for source in self.sources for name, entry in source.items()})
 
     def common(self) -> dict[str, str]:
-        """Return settings that all clients have, without those of a file or the environment that only some have."""
+        """Return the settings that apply to all clients.
+
+        From a file or the environment, settings that only some clients have are left out.
+        """
         found: dict[str, str] = {}
         for source in self.sources:
             found |= {name: one.text for name, one in source.items() if not (one.shared and name in OTHERS)}
         return found
 
     def without(self, *names: str) -> Given:
-        """Return the settings without some, by dotted name, which the command sets itself."""
+        """Return the settings without those that the command sets itself. ``names`` are their dotted names."""
         return Given(*({name: one for name, one in source.items() if name not in names} for source in self.sources))
 
 
@@ -90,7 +93,10 @@ _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*)\s*=(.*)", re.DOTALL)
 def files_and_pairs(
     _ctx: click.Context, _parameter: click.Parameter, arguments: tuple[str, ...]
 ) -> tuple[list[str], dict[str, str]]:
-    """Click callback: return the files and the pairs of ``--config``. A pair has an equals sign after a name."""
+    """Click callback: return the files and the pairs among the values of ``--config``.
+
+    A pair is a name, an equals sign and a value.
+    """
     files, pairs = [], {}
     for argument in arguments:
         match = _PAIR.fullmatch(argument)
@@ -124,7 +130,7 @@ def _warn(text: str) -> None:
 
 
 def connected(function: F) -> F:
-    """Add ``-b/--bootstrap-servers``, ``--config`` and ``--timeout-ms`` to a command, and read the settings."""
+    """Add ``-b/--bootstrap-servers``, ``--config`` and ``--timeout-ms`` to a command. The command gets the settings."""
 
     @functools.wraps(function)
     def run(*arguments: Any, servers: str | None, settings: tuple[list[str], dict[str, str]], **options: Any) -> Any:
@@ -170,10 +176,12 @@ def client_options(servers: str, settings: Mapping[str, str], table: Settings[An
     """Return the options for a client's constructor.
 
     Args:
-        table: the client's settings. Settings of other clients in a file or in the environment are ignored.
+        table: the client's table of settings. A file or the environment may contain settings of other clients, which
+            are ignored.
 
     Raises:
-        ConfigurationError: a setting is unknown or has a wrong value. The message names file and line, or the variable.
+        ConfigurationError: a setting is unknown or has a wrong value. The message names the file and line, or the
+            variable.
     """
     options: dict[str, Any] = {"bootstrap_servers": servers}
     if isinstance(settings, Given):
@@ -184,10 +192,10 @@ def client_options(servers: str, settings: Mapping[str, str], table: Settings[An
 
 
 def console(*, markup: bool = True) -> Console:
-    """Return the console for tables and text. In a file or a pipe, lines are not wrapped to the width of a terminal.
+    """Return the console for tables and text. If the output is a file or a pipe, lines are not wrapped.
 
     Args:
-        markup: whether ``[bold]`` is interpreted. It must be False if text from a cluster is printed.
+        markup: True interprets ``[bold]`` and the like. It must be False if text from a cluster is printed.
     """
     width = None if sys.stdout.isatty() else 200
     return Console(highlight=False, markup=markup, emoji=False, soft_wrap=width is not None, width=width)
@@ -196,7 +204,7 @@ def console(*, markup: bool = True) -> Console:
 def printable(text: str) -> str:
     """Return text with escapes such as ``\\x1b`` for control characters and newlines.
 
-    Ids and host names are chosen by clients, which could otherwise control the terminal or forge lines.
+    Clients choose their ids and host names. Without escapes, they could control the terminal or forge lines.
     """
     if text.isprintable():
         return text
@@ -208,14 +216,14 @@ Cell = str | int | None
 
 
 class Listing(Table):
-    """A table that can be printed with lines, or as plain text. Control characters in cells are escaped."""
+    """A table that can be printed with lines or as plain text. Control characters in cells are escaped."""
 
     def __init__(self, headings: Sequence[str], title: str | None = None) -> None:
         super().__init__(title=title, title_justify="left")
         self._lines: list[Sequence[Cell]] = [headings]
 
     def add_row(self, *cells: Any, **options: Any) -> None:
-        """Add a row of text, numbers (on a terminal with commas) and None, which is printed as a hyphen."""
+        """Add a row. Cells are text, numbers (on a terminal with commas) or None, which is printed as a hyphen."""
         self._lines.append(cells)
         super().add_row(*(f"{cell:,}" if isinstance(cell, int) else _text(cell) for cell in cells), **options)
 
@@ -229,7 +237,7 @@ def _text(cell: Cell) -> str:
 
 
 def print_table(out: Console, listing: Listing) -> None:
-    """Print a table with lines on a terminal, elsewhere as plain text with tabs, for tools such as ``cut``."""
+    """Print a table. On a terminal it has lines. Elsewhere it is plain text with tabs, for tools such as ``cut``."""
     if out.is_terminal:
         out.print(listing)
     else:
@@ -237,7 +245,7 @@ def print_table(out: Console, listing: Listing) -> None:
 
 
 def table(*headings: str, right: Collection[str] = (), title: str | None = None) -> Listing:
-    """Return an empty table, which wraps long cells.
+    """Return an empty table. Long cells are wrapped.
 
     Args:
         headings: the headings of the columns.
@@ -251,12 +259,12 @@ def table(*headings: str, right: Collection[str] = (), title: str | None = None)
 
 
 def show_list(rows: Sequence[Mapping[str, object]], columns: Sequence[str], *, json_output: bool, none: str) -> None:
-    """Print a line of JSON for each row, or a table.
+    """Print a line of JSON for each row, or print a table.
 
     Args:
         rows: the values by name.
-        columns: the names of the values that the table has. Its headings are these.
-        none: printed on standard error if there are no rows, so that the list itself is empty.
+        columns: the names of the values in the table. They are also its headings.
+        none: a text for standard error if there are no rows. The list itself is then empty.
     """
     if json_output:
         for row in rows:

@@ -14,7 +14,10 @@ __all__ = ["Row", "positions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A partition with a committed offset or an owner. None: no committed offset, an unknown end, no owner."""
+    """A partition that has a committed offset or an owner.
+
+    None stands for: no committed offset, an unknown end, no owner.
+    """
 
     partition: TopicPartition
     committed: int | None
@@ -23,7 +26,7 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets left to read, None if unknown."""
+        """The number of offsets that are left to read. None if unknown."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 

@@ -209,7 +209,10 @@ def _progress(source: IO[bytes], *, quiet: bool) -> Iterator[Callable[[int, int]
 
 
 def in_time(options: dict[str, Any], timeout_ms: int) -> dict[str, Any]:
-    """Return the options of a producer with the timeouts of ``--timeout-ms``, unless ``--config`` sets them."""
+    """Return the options for a producer, with the timeouts of ``--timeout-ms``.
+
+    Timeouts in ``--config`` take precedence.
+    """
     config = PRODUCER_SETTINGS.build(options)
     bounds = {"max_block_ms": timeout_ms, "request_timeout_ms": min(config.request_timeout_ms, timeout_ms)}
     bounds = {name: value for name, value in bounds.items() if name not in config.given}

@@ -30,7 +30,7 @@ _MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class JsonRecord(NamedTuple):
-    """A record to be sent. Partition and timestamp are None if the line does not have them."""
+    """A record to send. Partition and timestamp are None if the line does not contain them."""
 
     key: bytes | None
     value: bytes | None
@@ -46,7 +46,7 @@ def as_document(record: ConsumerRecord, binary: str) -> dict[str, Any]:
     """Return a record as an object for JSON.
 
     Args:
-        binary: the notation of bytes that are not UTF-8 text, ``base64`` or ``hex``.
+        binary: how to write bytes that are not UTF-8 text: ``base64`` or ``hex``.
     """
     return {
         "topic": record.topic,
@@ -225,5 +225,8 @@ def _escape(code: str) -> bytes:
 
 
 def plain_format(*, keys: bool, headers: bool) -> Write:
-    """Return the function for lines with the value, and with headers and key before it, separated by tabs."""
+    """Return the function that writes a record's value as a line.
+
+    With headers and key, these come before the value, separated by tabs.
+    """
     return compile_format(("%h\\t" if headers else "") + ("%k\\t" if keys else "") + "%v\\n")

@@ -26,7 +26,7 @@ _WITHOUT_MEMBERS = ("", "Empty", "Dead")  # "": older brokers do not list the st
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of a reset: the option of the command and its value."""
+    """The target of a reset: an option of the command, and its value."""
 
     option: str
     value: int = 0
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The change of one partition's offset. ``note`` is the reason if ``new`` is not the requested offset."""
+    """The change of one partition's offset. If ``new`` is not the requested offset, ``note`` has the reason."""
 
     partition: TopicPartition
     old: int | None
@@ -147,7 +147,7 @@ def reset_offsets(
 
 
 def refuse_members(admin: KafkaAdminClient, group: str) -> None:
-    """Check that the group has no members, which would commit their own positions over ours.
+    """Check that the group has no members. Members would overwrite the new offsets by their own commits.
 
     Raises:
         click.ClickException: the group has members.
@@ -168,13 +168,13 @@ def refuse_members(admin: KafkaAdminClient, group: str) -> None:
 
 
 def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) -> list[Move]:
-    """Return the changes, by partition in order.
+    """Return the changes, in the order of partitions.
 
     Args:
-        wanted: the partitions. Empty: all with a committed offset.
+        wanted: the partitions. If empty: all partitions with a committed offset.
 
     Raises:
-        click.ClickException: a partition does not exist, or has no committed offset to shift.
+        click.ClickException: a partition does not exist, or has no committed offset that could be shifted.
     """
     committed = {tp: found.offset for tp, found in admin.list_group_offsets(group).items()}
     partitions = _existing(admin, wanted) if wanted else _still_there(admin, group, committed)

@@ -12,7 +12,7 @@ __all__ = ["restore_help"]
 
 
 def restore_help(command: click.Command) -> None:
-    """Give a command and the commands below it the help texts that they would have without ``-OO``."""
+    """Give a command and its subcommands the help texts that ``-OO`` has removed."""
     commands = [command]
     texts: dict[str, dict[str, str]] = {}
     while commands:

@@ -50,13 +50,13 @@ def _on_spark(function: F) -> F:
 
 @dataclass(frozen=True)
 class SparkJob:
-    """The options that a command on Spark shares with others.
+    """The options that all commands with Spark have.
 
     Attributes:
         servers: addresses of the cluster.
-        options: those of the Spark source or sink.
-        master, conf: as for :func:`pyconsumer.spark.session`.
-        json_output: progress is printed as JSON.
+        options: the options of the Spark source or sink.
+        master, conf: see :func:`pyconsumer.spark.session`.
+        json_output: True prints the progress as JSON.
     """
 
     servers: str
@@ -67,14 +67,14 @@ class SparkJob:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[tuple[Any, Progress]]:
-        """Yield a Spark session and a progress bar, which end with the block."""
+        """Yield a Spark session and a progress bar. Both end together with the block."""
         bar = progress_bar(json_output=self.json_output)
         with spark_session(self.master, self.conf) as spark, library_warnings(), bar:
             yield spark, bar
 
 
 def spark_job(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a command that runs one job on Spark, which it gets as the argument ``job``."""
+    """Add the options of a command that runs one job on Spark. The command gets them as the argument ``job``."""
 
     @functools.wraps(function)
     def with_job(
@@ -104,14 +104,14 @@ def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeo
 
 @contextlib.contextmanager
 def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = None) -> Iterator[Any]:
-    """Yield a Spark session for one command. The Java that it starts is ended with the block.
+    """Yield a Spark session for one command. If it has started Java, Java ends together with the block.
 
     Args:
-        master, conf: as for :func:`pyconsumer.spark.session`.
-        log: the file for the output of Java. None: a temporary file, which is kept if the command fails.
+        master, conf: see :func:`pyconsumer.spark.session`.
+        log: the file for Java's output. None: a temporary file, which is kept if the command fails.
 
     Raises:
-        click.ClickException: Spark is not installed, or has failed, here or in the block.
+        click.ClickException: Spark is not installed, or it has failed, either at the start or in the block.
         ConfigurationError: no Java 17 or newer was found.
     """
     try:
@@ -162,7 +162,7 @@ def _temporary_log() -> Iterator[IO[bytes]]:
 
 
 def progress_bar(*, json_output: bool) -> Progress:
-    """Return a progress bar whose tasks have a ``text``. It is not shown with JSON."""
+    """Return a progress bar whose tasks have a ``text``. It is hidden if the output is JSON."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

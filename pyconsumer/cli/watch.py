@@ -33,13 +33,13 @@ _HEADINGS = ("time", "group", "topic", "partition", "committed", "end", "lag", "
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The state of a group at one moment.
+    """The state of a group at one time.
 
     Attributes:
         at_ms: milliseconds since 1970.
         state: the state of the group, or an error message.
         size: the number of members, in words.
-        rates: offsets per second that were committed since the previous look, by partition, or None if unknown.
+        rates: committed offsets per second since the previous look, by partition. None if unknown.
     """
 
     group: str
@@ -57,13 +57,13 @@ class Look:
 
 
 class Watch:
-    """Looks at groups, and remembers the last look to compute rates.
+    """Looks at groups repeatedly. It remembers the last look, in order to compute rates.
 
     Args:
         admin: the admin client to use.
         groups: the group ids.
         timeout_ms: longest time of each call.
-        clock, now_ms: return monotonic seconds, and milliseconds since 1970.
+        clock, now_ms: functions that return monotonic seconds, and ms since 1970.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Watch:
         """Look at each group. An error of a group is part of the result.
 
         Raises:
-            KafkaError: none of the groups has been described so far.
+            KafkaError: no group has been described successfully so far.
         """
         found = []
         first: KafkaError | None = None

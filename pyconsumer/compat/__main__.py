@@ -34,7 +34,7 @@ Without a program it starts an interactive Python.
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Start the program that the arguments name. See the module for them."""
+    """Start the program that the arguments name. The module describes the arguments."""
     if arguments[:1] in (["-h"], ["--help"]):
         sys.stdout.write(_USAGE)
         raise SystemExit(0)
@@ -83,7 +83,7 @@ def _flags() -> list[str]:
 
 
 def reads_the_variable() -> bool:
-    """Return whether each Python of this installation installs the clients that the variable names."""
+    """Return whether every Python of this installation reads ``PYCONSUMER_COMPAT`` when it starts."""
     if sys.flags.no_site:
         return False
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}

@@ -1,4 +1,4 @@
-"""Imported by ``pyconsumer-compat.pth`` when Python starts and ``PYCONSUMER_COMPAT`` is set: it installs the clients.
+"""Code that runs when Python starts with ``PYCONSUMER_COMPAT`` set: it redirects the imports.
 
 A client that is not ours would read the program's topics silently. So a wrong value of the variable ends this Python
 with status 2, and an original that another ``.pth`` file has imported does, too.
@@ -15,10 +15,10 @@ __all__ = ["install_clients"]
 
 
 def install_clients(text: str) -> None:
-    """Install the clients of the environment variable.
+    """Install the clients that the environment variable names.
 
     Args:
-        text: the value of the variable. An empty one installs nothing.
+        text: the value of the variable. An empty value installs nothing.
     """
     if not text.strip():
         return

@@ -1,4 +1,4 @@
-"""The border of a layer, which translates the errors of our clients into those of the copied client.
+"""Translation of pyconsumer's errors into those of the copied client.
 
 Rules
 
@@ -38,20 +38,20 @@ _MIXINS: Final = (ours.InvalidMetadataError, ours.RetriableError, ours.KafkaErro
 
 
 def crosses(function: F) -> F:
-    """Mark a method that hands its errors to :meth:`Border.crossed` by itself, so that it gets no wrapper."""
+    """Mark a method that calls :meth:`Border.crossed` for its errors itself. It is then not wrapped."""
     vars(function)["crosses_by_itself"] = True
     return function
 
 
 class Border:
-    """The translation of errors for one layer, or for one client of it.
+    """Translates errors for one layer (the copy of another client's API), or for one client of the layer.
 
     Args:
         classes: the layer's error classes by name.
-        of: the name of their class for the name of ours: see :mod:`pyconsumer.compat.error_table`.
-        by_code: the layer's classes by error code.
-        rule: the name of their class for an error, or None. It is asked first.
-        partitions: the first argument of an error that names partitions.
+        of: the name of the layer's class, by the name of pyconsumer's class (see :mod:`pyconsumer.compat.error_table`).
+        by_code: the layer's error classes by error code.
+        rule: a function of an error that returns the name of the layer's class, or None. It is tried first.
+        partitions: for an error class about partitions, the first argument of the error.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Border:
         self._rule = rule
 
     def ruled(self, rule: Callable[[KafkaError], str | None]) -> Border:
-        """Return the border of a client that has a rule of its own."""
+        """Return the border of a client that has its own ``rule``."""
         return Border(self._classes, self._of, self._by_code, partitions=self._partitions, rule=rule)
 
     def kind(self, error: KafkaError | type[KafkaError]) -> type[Any]:
-        """Return the layer's class for an error of ours, or for a class."""
+        """Return the layer's class for an error of pyconsumer, or for its class."""
         if isinstance(error, type):
             mine: type[Any] = error
         else:
@@ -100,9 +100,11 @@ class Border:
         return self._classes["KafkaError"]
 
     def crossed(self, error: Exception) -> Exception:
-        """Return the error for the program: the same object with a class of two bases, as a rule.
+        """Return the error for the program.
 
-        An error that is not ours, and one that has crossed before, is returned as it is.
+        As a rule it is the same object, with a class that derives from both error classes.
+
+        Errors that are not pyconsumer's, or that were translated before, are returned unchanged.
         """
         if not isinstance(error, KafkaError) or isinstance(error, Translated):
             return error
@@ -125,7 +127,7 @@ class Border:
     # -- methods -----------------------------------------------------------------------------------------------------
 
     def guard(self, cls: C) -> C:
-        """Class decorator: translate the errors of the public methods, coroutines and properties of a class."""
+        """Return a class decorator. It translates the errors of public methods, coroutines and properties."""
         for name in dir(cls):
             if name.startswith("_") and name not in _SPECIAL:
                 continue
@@ -137,7 +139,7 @@ class Border:
         return cls
 
     def guarded(self, function: F) -> F:
-        """Return a function or coroutine function that translates the errors of the given one."""
+        """Return a function or coroutine function that translates the errors of ``function``."""
         crossed = self.crossed
         guarded: Any
         if inspect.iscoroutinefunction(function):
@@ -179,7 +181,7 @@ class Border:
     # -- futures, callbacks and contexts -----------------------------------------------------------------------------
 
     async def awaited(self, awaitable: Awaitable[Any]) -> Any:
-        """Wait for an awaitable, and translate its error."""
+        """Wait for an awaitable. If it fails, translate the error."""
         try:
             return await awaitable
         except Exception as error:
@@ -189,7 +191,7 @@ class Border:
         raise other
 
     def callback(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a callback to which errors among its arguments come translated."""
+        """Return a callback. Errors among its arguments are translated before ``function`` gets them."""
         crossed = self.crossed
 
         @functools.wraps(function, updated=())
@@ -199,12 +201,12 @@ class Border:
         return translated
 
     def context(self, manager: Any) -> GuardedContext:
-        """Return a context manager, plain or asynchronous, that translates the errors of the given one."""
+        """Return a context manager, ordinary or asynchronous, that translates the errors of ``manager``."""
         return GuardedContext(self, manager)
 
 
 class GuardedContext:
-    """Translates errors of a context manager's entry and exit. An error of the block itself passes as it is."""
+    """Translates the errors of a context manager's entry and exit. Errors of the block itself are not translated."""
 
     def __init__(self, border: Border, manager: Any) -> None:
         self._border = border

@@ -1,4 +1,4 @@
-"""Error classes of the layers: those of a copied client, made from a table, and classes that derive from ours as well.
+"""Error classes of kafka-python and aiokafka: made from a table, or derived from both sides' errors.
 
 A class of two bases is an error of the copied client and one of ours. It has the copied client's name, flags, code and
 text of ``str``. It is made once for each pair. Its objects can be pickled and copied. A pickle names the modules
@@ -17,9 +17,9 @@ __all__ = ["Translated", "make_classes", "pair", "text_of"]
 
 
 class Translated(Exception):
-    """Marks a class that derives from a copied client's error and one of ours.
+    """Marks a class that derives both from a copied client's error and from an error of pyconsumer.
 
-    This class is the first base, so it decides the layout of the objects.
+    This class comes first among the base classes, so it decides the memory layout of the objects.
     """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
@@ -34,7 +34,10 @@ _pairs: dict[tuple[type, type], type[Any]] = {}
 
 
 def pair(theirs: type, mine: type) -> type[Any]:
-    """Return the class that is both an error of a copied client and one of ours. It is the same at each call."""
+    """Return the class that derives from ``theirs`` (the copied client's error) and ``mine`` (pyconsumer's).
+
+    Each call with the same classes returns the same class.
+    """
     made = _pairs.get((theirs, mine))
     if made is None:
         made = type(theirs.__name__, (Translated, theirs, mine), {"__doc__": mine.__doc__})
@@ -63,7 +66,7 @@ def _rebuilt(cls: type[BaseException], args: tuple[Any, ...]) -> BaseException:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error without the name and code that the copied client's ``str`` puts before it."""
+    """Return the text of an error. The copied client's ``str`` puts name and code before it, and these are left out."""
     kept = error.__dict__.get("text")
     if kept is not None:
         return str(kept)
@@ -95,12 +98,12 @@ def _reduced(self: BaseException) -> tuple[Any, ...]:
 
 
 def make_classes(table: str, module: str, special: Mapping[str, Mapping[str, Any]]) -> dict[str, type[Any]]:
-    """Return the error classes of a layer by name, other names included.
+    """Return the error classes of a layer by name. Aliases are included.
 
     Args:
-        table: the rows: see :mod:`pyconsumer.compat.error_table`.
-        module: the name of the module that the classes belong to.
-        special: further attributes of some classes.
+        table: the rows of the table (see :mod:`pyconsumer.compat.error_table`).
+        module: name of the module to which the classes belong.
+        special: additional attributes of some classes.
     """
     found: dict[str, type[Any]] = {}
     builtin = {"Exception": Exception, "RuntimeError": RuntimeError}

@@ -1,4 +1,4 @@
-"""The error classes of kafka-python and aiokafka, and which of them stands for which of ours. No state.
+"""The table of error classes of kafka-python and aiokafka, with pyconsumer's counterparts. No state.
 
 Names, bases, codes and flags are those of kafka-python 3.0.12 and aiokafka 0.14.0: a test compares all of them with the
 originals. :func:`pyconsumer.compat.error_classes.make_classes` makes the classes.

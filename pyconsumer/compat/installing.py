@@ -1,4 +1,4 @@
-"""``install``: the imports of another client lead to our layer, whether that client is installed or not.
+"""``install``: redirects the imports of another client to pyconsumer.
 
 Rules
 
@@ -44,10 +44,10 @@ _CLIENTS: Final = " or ".join(repr(name) for name in LAYERS)
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Return the clients that a text with commas names.
+    """Return the clients in a text, in which they are separated by commas.
 
     Raises:
-        ValueError: one is not known, or there is none.
+        ValueError: a name is unknown, or the text is empty.
     """
     return _checked(name.strip() for name in text.split(",") if name.strip())
 
@@ -63,16 +63,16 @@ def _checked(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def install(*names: str) -> None:
-    """Let the imports of other clients lead to ours, in this process and in each Python that it starts.
+    """Redirect the imports of other clients to pyconsumer, in this process and in each Python that it starts.
 
-    Call it as the first line of the program. A second call for the same client does nothing.
+    Call it in the first line of the program. A second call for the same client has no effect.
 
     Args:
         names: ``"aiokafka"`` or ``"kafka"``, or both.
 
     Raises:
-        ValueError: a name is not one of these.
-        ImportError: modules of the original were imported before. The message names the modules that use them.
+        ValueError: a name is not ``"aiokafka"`` or ``"kafka"``.
+        ImportError: modules of the original client were imported before. The message names the modules that use them.
 
     Example::
 
@@ -95,13 +95,15 @@ def install(*names: str) -> None:
 
 
 def uninstall(*names: str) -> None:
-    """Let later imports lead to the originals again. Modules and objects that the program holds stay ours.
+    """Stop redirecting imports: later imports get the original clients again.
+
+    Modules and objects that the program already has are not changed.
 
     Args:
-        names: ``"aiokafka"`` or ``"kafka"``, or both. A client that is not installed is ignored.
+        names: ``"aiokafka"`` or ``"kafka"``, or both. If a client is not installed, it is ignored.
 
     Raises:
-        ValueError: a name is not one of these.
+        ValueError: a name is not ``"aiokafka"`` or ``"kafka"``.
 
     Example::
 
@@ -120,7 +122,7 @@ def uninstall(*names: str) -> None:
 
 
 def installed() -> frozenset[str]:
-    """Return the clients whose imports lead to ours.
+    """Return the clients whose imports are redirected to pyconsumer.
 
     Example::
 

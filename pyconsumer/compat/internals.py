@@ -1,4 +1,4 @@
-"""Names with an underscore of the originals that other programs read: views that cannot change anything.
+"""Read-only views for internal names (``_name``) of the original clients that other programs read.
 
 Rules
 
@@ -18,11 +18,11 @@ __all__ = ["CoordinatorView", "SubscriptionView", "refuse_internal"]
 
 
 class CoordinatorView:
-    """A member's identity in its group, which FastStream logs when partitions are assigned.
+    """A member's identity in its group. FastStream logs it when partitions are assigned.
 
     Args:
-        group: the result of ``group_metadata()``, or None without a group.
-        coordinator_id: the id of the broker that coordinates the group, or None if it is not known.
+        group: the result of ``group_metadata()``. None if there is no group.
+        coordinator_id: the id of the broker that coordinates the group. None if it is unknown.
     """
 
     def __init__(self, group: ConsumerGroupMetadata | None, coordinator_id: int | None) -> None:
@@ -37,7 +37,7 @@ class CoordinatorView:
 
 
 class SubscriptionView:
-    """Subscribed topics of a consumer, which FastStream and Elastic's agent put into messages.
+    """The subscribed topics of a consumer. FastStream and Elastic's agent put them into messages.
 
     Args:
         topics: the subscribed topics.
@@ -48,17 +48,17 @@ class SubscriptionView:
 
     @property
     def subscription(self) -> set[str]:
-        """The subscribed topics under kafka-python's name."""
+        """The subscribed topics. The name is kafka-python's."""
         return set(self.topics)
 
 
 def refuse_internal(owner: Any, name: str, original: str) -> NoReturn:
-    """Refuse a name that an object does not have.
+    """Raise the error for an internal name that an object does not have.
 
     Args:
         owner: the object.
         name: the name.
-        original: the package that the program was written for.
+        original: the package for which the program was written.
 
     Raises:
         AttributeError: always.

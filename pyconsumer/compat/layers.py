@@ -1,4 +1,7 @@
-"""The clients whose API we have, with the version of each. It imports nothing heavy, as ``installing`` does."""
+"""The list of copied clients: kafka-python and aiokafka, with their versions.
+
+It imports nothing heavy, as ``installing`` does.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ COMPAT: Final = "pyconsumer.compat."
 
 
 class Layer(NamedTuple):
-    """A client whose imports can lead to ours.
+    """A client whose imports can be redirected to pyconsumer.
 
     Attributes:
-        name: of its package.
-        distribution: its name at PyPI.
-        version: the version whose API our layer has.
+        name: name of the client's package.
+        distribution: name of the client at PyPI.
+        version: the version whose API pyconsumer has.
     """
 
     name: str
@@ -25,7 +28,7 @@ class Layer(NamedTuple):
 
     @property
     def home(self) -> str:
-        """The name of our package."""
+        """The name of pyconsumer's package for this client."""
         return f"{COMPAT}{self.name}"
 
 

@@ -1,4 +1,4 @@
-"""The distributions that ``importlib.metadata`` finds for the clients whose imports lead to ours."""
+"""The distribution that ``importlib.metadata`` finds for a copied client."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TEXTS: Final = ("METADATA", "PKG-INFO")
 
 
 class CopiedDistribution(Distribution):
-    """A distribution with the name and the version of another client, which requires ours.
+    """A distribution that has the name and version of another client and requires pyconsumer.
 
     Args:
-        name: of the distribution.
-        version: whose API the layer has.
-        package: its top-level package.
+        name: name of the distribution.
+        version: the version of the client whose API pyconsumer has.
+        package: the client's top-level package.
     """
 
     def __init__(self, name: str, version: str, package: str) -> None:
@@ -39,20 +39,21 @@ class CopiedDistribution(Distribution):
         }
 
     def read_text(self, filename: str | os.PathLike[str]) -> str | None:
-        """Return the text of a file of the metadata, None if there is no such file."""
+        """Return the text of a metadata file, or None if there is no such file."""
         return self._texts.get(os.fspath(filename))
 
     def locate_file(self, path: str | os.PathLike[str]) -> PurePath:  # type: ignore[override]
-        """Return the path of a file. There are none."""
+        """Return the path of a file. The distribution has no files."""
         return PurePath(path)
 
 
 def distributions_of(layers: Iterable[Layer], context: DistributionFinder.Context | None) -> Iterator[Distribution]:
-    """Yield the distributions of layers that a search asks for.
+    """Yield those distributions of redirected clients that a search asks for.
 
     Args:
-        layers: the installed ones.
-        context: the search: it may be for a name. One in folders of its own finds none of ours, as pip's does.
+        layers: the clients whose imports are redirected.
+        context: the search. It may be for a name. A search in specific folders, such as pip's, finds none of these
+            distributions.
     """
     if context is not None and "path" in vars(context):
         return

@@ -1,4 +1,4 @@
-"""Modules of the originals that have no counterpart here, and their replacements.
+"""Modules of the original clients that do not exist here, and their replacements.
 
 ``docs/porting.md`` has the same table. Tests compare it with the modules of both originals, and with the page.
 """
@@ -66,7 +66,10 @@ MISSING_MODULES: Final = {
 
 
 def row_of(module: str) -> tuple[str, str] | None:
-    """Return the row of a module: the name that the table has for it, and the replacement. None if it has none."""
+    """Return the table's row for a module: the module's name in the table, and its replacement.
+
+    None if there is no row.
+    """
     name = module
     while name:
         if name in MISSING_MODULES:

@@ -1,4 +1,4 @@
-"""Subscription without a group: the consumer reads all partitions of its topics (as kafka-python and aiokafka do it).
+"""Subscription without a group: the consumer reads all partitions of its topics.
 
 Java refuses that: a subscription there needs a group. Rules:
 
@@ -30,7 +30,7 @@ class AllPartitions:
     """The assignment of a consumer that subscribes without a group.
 
     Args:
-        context: metadata, subscription and client of the consumer.
+        context: the parts that this consumer shares: metadata, subscription and client.
     """
 
     def __init__(self, context: ConsumerContext) -> None:
@@ -40,7 +40,7 @@ class AllPartitions:
         self._found: set[str] = set()  # topics that metadata has said something about since they were subscribed
 
     def on_subscription_change(self) -> None:
-        """The application subscribed to other topics or to a pattern."""
+        """Note that the application has subscribed to other topics or to a pattern."""
         self._seen = -1
         if self._subscriptions.has_pattern:
             self._since = self._metadata.request_update()
@@ -50,12 +50,16 @@ class AllPartitions:
 
     @property
     def is_due(self) -> bool:
-        """Return whether metadata has come that :meth:`poll` has not seen."""
+        """Return whether new metadata has arrived since the last :meth:`poll`."""
         return self._metadata.update_count != self._seen and self._subscriptions.has_auto_assigned
 
     @property
     def is_complete(self) -> bool:
-        """True if the partitions of each subscribed topic are assigned. With a pattern: once metadata was compared."""
+        """Return whether the assignment is complete.
+
+        With topics: all of their partitions are assigned. With a pattern: it has been compared with the cluster's
+        topics.
+        """
         subscriptions = self._subscriptions
         if not subscriptions.has_auto_assigned:
             return True
@@ -64,10 +68,10 @@ class AllPartitions:
         )
 
     def poll(self) -> Steps[None]:
-        """Apply metadata changes.
+        """Adapt the assignment to new metadata.
 
         Raises:
-            Exception: the rebalance listener raised it, after the assignment has changed.
+            Exception: the rebalance listener raised it. The assignment has already changed by then.
         """
         if not self.is_due:
             return
@@ -110,7 +114,7 @@ class AllPartitions:
         return wanted, late
 
     def release(self) -> Steps[None]:
-        """The subscription ends: notify the listener of the revoked partitions."""
+        """End the subscription: notify the listener that the partitions are revoked."""
         if self._subscriptions.has_auto_assigned:
             yield from self._notify("on_partitions_revoked", sorted(self._subscriptions.assignment()))
 

@@ -34,12 +34,12 @@ _LIKE_SECONDS: Final = 10.0  # a float up to here is rather meant as seconds
 
 
 def looks_like_seconds(timeout_ms: float) -> bool:
-    """Return whether a time was probably meant as seconds, as in confluent-kafka's ``poll(1.0)``."""
+    """Return whether the caller probably meant seconds, as in confluent-kafka's ``poll(1.0)``."""
     return type(timeout_ms) is float and 0 < timeout_ms <= _LIKE_SECONDS
 
 
 def point_out_milliseconds(call: str, timeout_ms: float) -> None:
-    """Log how long a call with a time that looks like seconds waits, and the call that would wait for seconds."""
+    """Log a hint if ``timeout_ms`` looks like seconds: how long the call waits, and how to wait that many seconds."""
     _log.warning(
         "%s(%s) waits for %s ms, as all times here are milliseconds. %s(%g) waits for %g s",
         *(call, timeout_ms, timeout_ms, call, timeout_ms * 1000, timeout_ms),
@@ -49,7 +49,10 @@ def point_out_milliseconds(call: str, timeout_ms: float) -> None:
 def split_topics(
     positional: Iterable[str | Mapping[str, Any]], settings: Mapping[str, Any]
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the topics and all settings that a consumer was made with: mappings among its topics are settings, too."""
+    """Split a consumer's arguments into topics and settings.
+
+    A mapping among the positional arguments is read as settings.
+    """
     topics: list[str] = []
     options: dict[str, Any] = {}
     for item in positional:
@@ -64,8 +67,8 @@ def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
     """Check the arguments of ``subscribe``.
 
     Raises:
-        TypeError: the listener is none, or the topics are None.
-        ValueError: there are topics and a pattern.
+        TypeError: ``listener`` is not a rebalance listener, or the topics are None.
+        ValueError: both topics and a pattern are given.
     """
     if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
         raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
@@ -76,10 +79,11 @@ def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
 
 
 def not_empty(items: Any, call: str) -> Any:
-    """Return the argument of ``subscribe`` or ``assign`` on an event loop.
+    """Return ``items`` unchanged if the list is not empty. For ``subscribe`` and ``assign`` on an event loop.
 
     Raises:
-        ValueError: the list is empty. That would mean to unsubscribe, which waits, so it needs a coroutine.
+        ValueError: the list is empty. An empty list means to unsubscribe. On an event loop that needs a coroutine,
+            because it waits.
     """
     if isinstance(items, str) or not isinstance(items, Iterable):
         return items  # another check refuses it
@@ -90,10 +94,10 @@ def not_empty(items: Any, call: str) -> Any:
 
 
 def check_max_records(max_records: int) -> int:
-    """Return the number as ``int``.
+    """Return ``max_records`` as ``int``.
 
     Raises:
-        TypeError: it is no whole number.
+        TypeError: the value is not a whole number.
         ValueError: the number is less than 1.
     """
     number = max_records if type(max_records) is int else whole_number(max_records)  # no call for each poll
@@ -105,15 +109,15 @@ def check_max_records(max_records: int) -> int:
 
 
 def is_partition(value: Any) -> bool:
-    """Return whether a value is a partition, or a pair of topic and number."""
+    """Return whether a value is a :class:`TopicPartition` or a pair of topic and number."""
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
 
 
 def as_partition(value: Any) -> TopicPartition:
-    """Return a value as a partition.
+    """Return a value as a :class:`TopicPartition`.
 
     Raises:
-        TypeError: the value is no partition.
+        TypeError: the value is not a partition.
     """
     partition = exact_partition(value)
     if partition is not None:
@@ -122,10 +126,10 @@ def as_partition(value: Any) -> TopicPartition:
 
 
 def as_partitions(values: Any) -> list[TopicPartition]:
-    """Return values as a list of partitions.
+    """Return values as a list of :class:`TopicPartition`.
 
     Raises:
-        TypeError: the values are no list of partitions, but for example a single one or the name of a topic.
+        TypeError: the values are not a list of partitions, but for example a single partition or the name of a topic.
     """
     if is_partition(values):
         raise TypeError(f"a list of TopicPartition is needed, not {values!r}: write [{values!r}]")
@@ -135,10 +139,10 @@ def as_partitions(values: Any) -> list[TopicPartition]:
 
 
 def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
-    """Return values as a dictionary by partition. Messages name the values by ``what``.
+    """Return values as a dictionary by partition. ``what`` is the name of the values in error messages.
 
     Raises:
-        TypeError: the values are no dictionary by partition.
+        TypeError: the values are not a dictionary by partition.
     """
     if not isinstance(values, Mapping):
         raise TypeError(f"a dictionary of TopicPartition to {what} is needed, not {values!r}")
@@ -146,10 +150,10 @@ def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
 
 
 def checked_position(offset: Any) -> tuple[int, int]:
-    """Return the offset and the leader epoch to continue from. The epoch is -1 if it is not known.
+    """Return the offset and the leader epoch to continue from. The leader epoch is -1 if it is not known.
 
     Raises:
-        TypeError: it is not a whole number, or an ``OffsetAndMetadata`` of one.
+        TypeError: the offset is neither a whole number nor an ``OffsetAndMetadata`` with a whole number.
         ValueError: the number is negative.
     """
     given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
@@ -165,7 +169,7 @@ def checked_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets to commit by partition.
 
     Raises:
-        TypeError: they are no dictionary by partition, or something in it is no whole number.
+        TypeError: the offsets are not a dictionary by partition, or an offset is not a whole number.
         ValueError: an offset is negative.
     """
     checked = {}
@@ -186,17 +190,19 @@ def checked_times(timestamps: Mapping[TopicPartition, Any]) -> dict[TopicPartiti
     """Return the times to look up by partition, in ms since the epoch.
 
     Raises:
-        TypeError: a time is no whole number.
+        TypeError: a time is not a whole number.
         ValueError: a time is negative, or does not fit into 63 bits.
     """
     return {tp: checked_timestamp(time, f"the time for {tp}") for tp, time in timestamps.items()}
 
 
 def offsets_after(found: Any) -> Mapping[TopicPartition, OffsetAndMetadata | int]:
-    """Return the offsets to commit after records. A dictionary by partition is returned as it is.
+    """Return the offset after each partition's last record, ready to be committed.
+
+    A dictionary by partition is returned unchanged.
 
     Raises:
-        TypeError: the argument is not records or a dictionary.
+        TypeError: the argument is neither records nor a dictionary.
     """
     if isinstance(found, ConsumerRecords):
         found = found.records()

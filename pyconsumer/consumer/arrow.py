@@ -1,4 +1,4 @@
-"""``KafkaConsumer.poll_arrow``: selects columns and builds the record batch. Only this module imports pyarrow."""
+"""``poll_arrow``: chooses the columns and builds the record batch. Only this module imports pyarrow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Runs = Sequence[tuple[TopicPartition, int]]
 
 
 def arrow_columns(names: Iterable[str] | None, dictionary_topic: bool) -> ArrowColumns:
-    """Return the :class:`ArrowColumns` of a column selection. It is cached, because building a schema is slow."""
+    """Return the :class:`ArrowColumns` for these names. The result is cached, because building a schema is slow."""
     wanted = names if names is None or isinstance(names, str) else tuple(names)
     return _arrow_columns(wanted, dictionary_topic)
 
@@ -84,13 +84,13 @@ class ArrowColumns:
         )
 
     def builder(self) -> ColumnsBuilder:
-        """Return an empty builder that collects the rows."""
+        """Return an empty builder, which collects the rows."""
         return ColumnsBuilder(
             with_keys="key" in self._names, with_values="value" in self._names, with_headers="headers" in self._names
         )
 
     def batch(self, builder: ColumnsBuilder, runs: Runs) -> pyarrow.RecordBatch:
-        """Return the collected rows as one batch, whose columns share the builder's memory."""
+        """Return the collected rows as one record batch. Its columns share the builder's memory."""
         columns = builder.build()
         arrays = [self._array(field.name, field.type, columns, runs) for field in self.schema]
         return self._pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -133,11 +133,11 @@ class ArrowPoll:
     """One call of ``poll_arrow``: checks its arguments, takes buffered records, and returns them as columns.
 
     Args:
-        delegate: the consumer without the waiting.
+        delegate: the :class:`ConsumerDelegate` of the consumer.
         max_records, columns, dictionary_topic: the arguments of the call.
 
     Raises:
-        ImportError, TypeError, ValueError: as ``poll_arrow``.
+        ImportError, TypeError, ValueError: see ``poll_arrow``.
     """
 
     __slots__ = ("_builder", "_columns", "_delegate", "_max_records")
@@ -164,7 +164,7 @@ class ArrowPoll:
             raise
 
     def batch(self, runs: Runs | None) -> pyarrow.RecordBatch:
-        """Return the records that were taken."""
+        """Return the taken records as a record batch."""
         try:
             return self._columns.batch(self._builder, runs or ())
         except MemoryError:

@@ -27,7 +27,7 @@ class ResetPolicy(NamedTuple):
         """Parse a setting's value, such as ``latest`` or ``by_duration:P7DT12H`` (ISO 8601, days to seconds).
 
         Raises:
-            ValueError: the text is none of the policies.
+            ValueError: the text is not the name of a policy.
         """
         word = text.strip().lower()
         if word in ("earliest", "latest", "none"):
@@ -48,7 +48,7 @@ class ResetPolicy(NamedTuple):
         raise ValueError(f"it must be earliest, latest, none or by_duration:PnDTnHnMnS, not {text!r}")
 
     def timestamp(self, wall_ms: int) -> int:
-        """Return the timestamp to request with ListOffsets, if it is ``wall_ms`` now."""
+        """Return the timestamp to request with ListOffsets. ``wall_ms`` is the present time, in ms since the epoch."""
         if self.name == "earliest":
             return EARLIEST_TIMESTAMP
         if self.name == "latest":

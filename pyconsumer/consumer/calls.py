@@ -1,4 +1,4 @@
-"""``ConsumerCalls``: the part of a consumer that is the same with threads and with asyncio, such as deadlines.
+"""``ConsumerCalls``: the calls that never wait, and the deadlines, for blocking and asyncio consumers.
 
 Construction, settings from a file, every call that never waits, the checks of arguments, deadlines, and the release of
 connections. :class:`pyconsumer.KafkaConsumer` and :class:`pyconsumer.aio.AsyncKafkaConsumer` add the calls that wait,
@@ -42,7 +42,7 @@ DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 
 
 class ConsumerCalls(ImmediateCalls, Generic[K, V]):
-    """A consumer without the calls that wait. The arguments are those of :class:`pyconsumer.KafkaConsumer`."""
+    """The calls of a consumer that never wait. The arguments are those of :class:`pyconsumer.KafkaConsumer`."""
 
     _name = ""  # of the public class, for messages
     _how_to_close = ""
@@ -77,13 +77,15 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         """Create a consumer with settings from a properties file and from the environment.
 
         Args:
-            path: a file with Kafka's names (``bootstrap.servers=...``), as Java clients and Kafka's tools read it. By
-                default the file that the variable ``PYCONSUMER_CONFIG`` names, or none.
+            path: a properties file with Kafka's setting names (``bootstrap.servers=...``), as Java clients and Kafka's
+                tools read it. By default the file that the environment variable ``PYCONSUMER_CONFIG`` names, if it is
+                set.
             topics: names of topics to subscribe to.
-            overrides: settings that take precedence over the environment (``PYCONSUMER_BOOTSTRAP_SERVERS``, a setting's
-                name in capitals). The environment takes precedence over the file.
+            overrides: settings that take precedence over the environment. In the environment, the variable of
+                ``bootstrap_servers`` is ``PYCONSUMER_BOOTSTRAP_SERVERS``, and so on. The environment takes precedence
+                over the file.
 
-        Settings of another client are ignored, so one file serves all of them.
+        Settings of the other clients are ignored, so one file can serve all clients.
 
         Raises:
             ConfigurationError: the file cannot be read, or a setting is unknown or has a wrong value. The message

@@ -1,4 +1,4 @@
-"""Closing a consumer: which positions that commits. The rules are here alone. The guide has them for users.
+"""``close``: whether it commits, and which offsets. The rules are here alone. The guide has them for users.
 
 They are about automatic commits (``enable_auto_commit=True``). A commit says that records are processed, and only the
 application knows that. So each rule is about a sign that it gives. A wrong guess may repeat records. It must not lose
@@ -45,13 +45,13 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 
 class CommitOnClose:
-    """Decides if closing commits the positions, see the rules above.
+    """Decides whether closing the consumer commits the positions. The module's rules apply.
 
     Args:
-        takes_positions: automatic commits are on, and take the positions.
+        takes_positions: True if commits are automatic and cover the positions.
         polls: returns how often the application has asked for records.
-        at_hand: returns whether the last call for records returned some.
-        take_back: moves the positions back before those records. It returns False if that is impossible.
+        at_hand: returns whether the last call for records returned any.
+        take_back: moves the positions back to the first of those records. It returns False if that is impossible.
     """
 
     __slots__ = ("_at_hand", "_handled", "_left_by", "_polls", "_take_back", "_takes_positions", "_woken_at")
@@ -73,18 +73,23 @@ class CommitOnClose:
         self._woken_at = -1
 
     def note_wakeup(self) -> None:
-        """Note that a call which returns no records has raised ``WakeupError`` (rule 5)."""
+        """Note that a call raised ``WakeupError`` and therefore returned no records (rule 5)."""
         self._woken_at = self._polls()
 
     def leave(self, error: BaseException | None) -> None:
-        """Note how a ``with`` block ends: by this exception, or normally. It counts instead of the one handled now."""
+        """Note how a ``with`` block ended: by this exception, or normally with None.
+
+        From now on this decides, instead of the exception that is being handled.
+        """
         self._left_by = (error,)
 
     def decide(self, *, busy: bool = False) -> bool:
-        """Return whether closing commits. Call this where the application closes, for rule 3.
+        """Return whether closing commits the positions.
+
+        Call this directly in the application's ``close``, because of rule 3.
 
         Args:
-            busy: another task has not finished the last records (rule 6).
+            busy: True if another task has not finished the last records (rule 6).
         """
         handled, self._handled = self._handled, None
         error = sys.exception() if self._left_by is None else self._left_by[0]

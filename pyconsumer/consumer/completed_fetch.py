@@ -1,4 +1,4 @@
-"""One partition's part of a fetch response, and whether it is stale. A core: no I/O, no clock.
+"""One partition's records in a fetch response, and the check whether they are stale. A core: no I/O, no clock.
 
 :mod:`.fetcher` makes these of the responses that arrive. :mod:`.fetch_buffer` queues them.
 
@@ -43,18 +43,18 @@ def is_stale(state: TopicPartitionState, asked: SessionPartition) -> bool:
     """Return whether a response for an assigned partition is stale (rule 2).
 
     Args:
-        state: of the partition.
+        state: state of the partition.
         asked: the request for the partition.
     """
     return state.fetch_offset != asked[1] or state.fetch_epoch != asked[4]  # by index, which takes fewer steps
 
 
 class Frame:
-    """Memory that the record sets of one response share.
+    """Memory that is shared by the record sets of one response.
 
     Attributes:
-        memory: the bytes that a record set is a view of.
-        parts: the fetches that are still read from it.
+        memory: the bytes. Each record set is a view of a part of them.
+        parts: the fetches that still read from the memory.
     """
 
     __slots__ = ("memory", "parts")
@@ -64,7 +64,10 @@ class Frame:
         self.parts: set[CompletedFetch] = set()
 
     def release(self, part: CompletedFetch) -> int:
-        """Take out a fetch that is read no more. Return the bytes that are free now: all of them after the last one."""
+        """Remove a fetch that no longer reads from this memory.
+
+        Return the number of bytes that become free: 0 until the last fetch is removed, then all.
+        """
         parts = self.parts
         parts.discard(part)
         return 0 if parts else len(self.memory)
@@ -81,27 +84,29 @@ _NOTHING: Final[tuple[Buffer, bool, Sequence[tuple[int, int]] | None, type | Non
 
 
 class CompletedFetch:
-    """One partition's record set, or the error that came instead.
+    """The records of one partition from one fetch response, or the error that arrived instead of records.
 
     Args:
         state: the partition.
-        buffer: the record set, a view into the frame of the response. It is empty with an error.
+        buffer: the record set, a view into the frame of the response. It is empty if there is an error.
         fetch_offset: the offset that was requested.
         check_crcs: True to check each batch's checksum.
-        aborted: aborted transactions (producer id, first offset), for ``read_committed``, else None.
-        error: called at the turn of this fetch: returns the error to raise, None if it is obsolete.
-        frame: the response that the record set is a part of, which is charged instead of the record set.
-        form: the class of the records that the decoder makes, None for ours (:mod:`pyconsumer.compat` has others).
+        aborted: aborted transactions (producer id, first offset) for ``read_committed``, otherwise None.
+        error: a function that is called when this fetch is next in the queue. It returns the error to raise, or None if
+            the error is obsolete.
+        frame: the response that contains the record set. Its memory is counted instead of the record set's.
+        form: the class of the records that the decoder makes. None makes ``ConsumerRecord``. (:mod:`pyconsumer.compat`
+            uses other classes.)
 
     Attributes:
-        frame: the response that the record set is a part of, while it is in a ``FetchBuffer``. None if it has its own
-            memory.
-        charged, charged_decompressed: bytes counted at the last :meth:`charge`, in all and decompressed.
-        blocks: True if no more is fetched before this one has been removed: it is an error, or the header of
-            a batch is damaged, so that the next fetch cannot continue after it.
+        frame: the response that contains the record set, as long as this fetch is in a ``FetchBuffer``. None if the
+            record set has memory of its own.
+        charged, charged_decompressed: bytes counted at the last :meth:`charge`: in total, and only decompressed ones.
+        blocks: True if the partition must not be fetched until this fetch has been removed. That is so for an error,
+            and for a batch with a damaged header, since the next fetch could not continue after it.
         is_paused: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
-        raw: records that are decoded and not deserialized yet.
-        ready: records that were decoded ahead for iteration, the next one last.
+        raw: decoded records that are not deserialized yet.
+        ready: records that were decoded ahead for iteration. The next record is the last in the list.
     """
 
     __slots__ = (
@@ -149,12 +154,12 @@ class CompletedFetch:
 
     @property
     def is_current(self) -> bool:
-        """True while this fetch is valid (rule 2)."""
+        """Return whether this fetch is still valid (rule 2)."""
         return not self.dropped and self.fetch_epoch == self.state.fetch_epoch
 
     @property
     def next_offset(self) -> int:
-        """The offset after everything that was taken."""
+        """The offset after the last record that was taken."""
         if self.ready:
             return self.ready[-1].offset
         if self.raw:
@@ -163,13 +168,16 @@ class CompletedFetch:
 
     @property
     def memory(self) -> bytearray | None:
-        """The memory of the frame that the record set is a view of, or None if it is no view."""
+        """The memory of the frame, if the record set is a view of it. Otherwise None."""
         buffer = self._source[0]
         return buffer.obj if isinstance(buffer, memoryview) else None  # type: ignore[return-value]
 
     @property
     def size_bytes(self) -> int:
-        """Memory (bytes) of this fetch alone: its open batch, and its record set unless that is a part of ``frame``."""
+        """Memory (bytes) that belongs to this fetch alone.
+
+        It includes the open batch. The record set is included only if it is not a part of ``frame``.
+        """
         if self.dropped:
             return 0
         own = 0 if self.frame is not None else len(self.memory or self._source[0])
@@ -177,12 +185,15 @@ class CompletedFetch:
 
     @property
     def record_set_bytes(self) -> int:
-        """Size of the record set."""
+        """Size of the record set in bytes."""
         return len(self._source[0])
 
     @property
     def record_bytes(self) -> float:
-        """The size of a record (bytes, compressed if it is), about: compaction and transactions leave offsets out."""
+        """The approximate size of one record in bytes (compressed, if records are).
+
+        It is not exact, because compaction and transactions leave gaps in the offsets.
+        """
         return self.record_set_bytes / max(1, self.cursor.end_offset - self.cursor.next_offset)
 
     @property
@@ -194,7 +205,7 @@ class CompletedFetch:
         """Take up to ``count`` records, deserialized by ``convert``.
 
         Raises:
-            KafkaError: the first record cannot be decoded or deserialized. The next call raises the same again.
+            KafkaError: the first record cannot be decoded or deserialized. The next call raises the same error again.
         """
         if self.ready:
             records = self.ready[: -count - 1 : -1]
@@ -219,7 +230,10 @@ class CompletedFetch:
         return records
 
     def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord[Any, Any] | None:
-        """Take one record, for iteration, and decode up to ``ahead``. None if none is left. Raises as :meth:`take`."""
+        """Take one record for iteration, and decode up to ``ahead`` records in advance.
+
+        Return None if no record is left. Errors are those of :meth:`take`.
+        """
         if not self.ready:
             ready = self.take(ahead, convert)
             if not ready:
@@ -229,18 +243,21 @@ class CompletedFetch:
         return self.ready.pop()
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int) -> int:
-        """Append records to columns, and return how many. Raises as :meth:`take`."""
+        """Append records to columns, and return how many were appended. Errors are those of :meth:`take`."""
         if self.ready or self.raw:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
     def leave(self, frame: Frame) -> int:
-        """Be no part of a response any more. Return the result of :meth:`Frame.release`."""
+        """Stop sharing the memory of a response. Return the result of :meth:`Frame.release`."""
         self.frame = None
         return frame.release(self)
 
     def charge(self) -> int:
-        """Count the memory that it alone holds, and return the change in bytes since the last call."""
+        """Count the memory that belongs to this fetch alone.
+
+        Return by how many bytes it has changed since the last call.
+        """
         size = self.size_bytes
         change = size - self.charged
         self.charged = size
@@ -248,15 +265,15 @@ class CompletedFetch:
         return change
 
     def pause(self) -> None:
-        """Wait outside the queue while the partition is paused (rule 3)."""
+        """Leave the queue while the partition is paused (rule 3)."""
         self.is_paused = True
 
     def restore(self) -> None:
-        """Return to the queue."""
+        """Return to the queue after the pause."""
         self.is_paused = False
 
     def detach(self) -> None:
-        """Copy this partition's bytes of the response that they came in."""
+        """Copy this partition's bytes out of the response, so that the response's memory can be freed."""
         offset = self.next_offset
         buffer, *rest = self._source
         self._source = bytes(buffer), *rest  # type: ignore[assignment]
@@ -272,7 +289,7 @@ class CompletedFetch:
         )
 
     def drop(self) -> int:
-        """Release all memory. Return the bytes of the response's memory that are free now (:meth:`Frame.release`)."""
+        """Release all memory. Return how many bytes of the response became free (see :meth:`Frame.release`)."""
         self.dropped = True
         self._source = _NOTHING
         if self.ready is not self.raw:  # both are the empty list of all fetches
@@ -287,17 +304,17 @@ class CompletedFetch:
 
 
 def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit: int) -> KafkaError:
-    """Return the error for a response that ends within its first batch.
+    """Return the error for a response that ends in the middle of its first batch.
 
-    The length in a batch's header is not covered by its checksum. It is damaged if the broker sent
-    less than it was allowed to, or if the rest of the header makes no sense. It is damaged, too, if the bytes up to the
-    next batch have the right checksum. (Brokers send the first batch whole, however large it is: KIP-74.)
+    The checksum of a batch does not cover the length in its header. The length counts as damaged in three cases. The
+    broker sent less than it was allowed to. Or the rest of the header makes no sense. Or the bytes up to the next batch
+    have the right checksum. (Brokers send the first batch whole, however large it is: KIP-74.)
 
     Args:
         tp: the partition.
         fetch_offset: the offset that was requested.
         records: the bytes of the response.
-        limit: the most bytes that were requested.
+        limit: the largest size (bytes) that was requested.
     """
     size = len(records)
     if size < BATCH_OVERHEAD:

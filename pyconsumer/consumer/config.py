@@ -1,4 +1,7 @@
-"""The consumer's settings. Names are kafka-python's, defaults and meaning those of Java's consumer 4.x."""
+"""The consumer's settings with their defaults, such as the default assignors.
+
+Names are kafka-python's, defaults and meaning those of Java's consumer 4.x.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def read_committed(self) -> bool:
-        """True if records of open and aborted transactions are hidden."""
+        """Return whether records of open and aborted transactions are hidden."""
         return self.isolation_level == "read_committed"
 
     @classmethod
@@ -250,9 +253,9 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "rebalance_delay_ms",
             None,
             Duration(0, 0x7FFFFFFF, nullable=True),
-            "Only with the assignor `cooperative-sticky-delayed`: time for which the partitions of a member that has"
-            " disappeared wait for its return. By default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for"
-            " a consumer group.",
+            "Only with the assignor `cooperative-sticky-delayed`: when a member disappears, its partitions are kept for"
+            " it for this time, in case it returns. By default 5 minutes. 0: other members get them at once. Kafka"
+            " Connect has the same setting for its workers (KIP-415).",
             ("scheduled.rebalance.max.delay.ms", "scheduled_rebalance_max_delay_ms"),
         ),
         Setting(
@@ -265,8 +268,9 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "enable_auto_offset_store",
             True,
             Flag(),
-            "False: automatic commits, and `commit()` without offsets, take the offsets given to `store_offsets`"
-            " instead of the positions, for programs that commit finished records. librdkafka's setting.",
+            "False: automatic commits, and `commit()` without offsets, commit the offsets that the program has given to"
+            " `store_offsets`. True: they commit the positions. Set False to commit only records that the program has"
+            " finished. librdkafka has the same setting.",
         ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(
@@ -320,7 +324,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             Integer(0, 16, nullable=True),
             "Threads that decompress fetched batches in zstd before a poll asks for them, while the application's"
             " thread does something else. The consumers of a process share them. By default two fewer than the CPUs"
-            " that the process may use, at most 4. 0: the poll decompresses all, as it does for other codecs.",
+            " that the process may use, at most 4. 0: the poll itself decompresses all batches. Batches of the other"
+            " codecs are always decompressed by the poll.",
         ),
         Setting("max_poll_records", 500, Integer(1), "Most records that one poll returns."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),

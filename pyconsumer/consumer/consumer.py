@@ -1,4 +1,4 @@
-"""``KafkaConsumer``, the public class: the calls that wait, made by one thread at a time.
+"""``KafkaConsumer``: the public class, with the calls that wait.
 
 Each is a generator of :mod:`.delegate`. The network client runs it on its selector. The calls that never wait are in
 :mod:`.calls`, and :mod:`.interface` documents all of them.
@@ -48,20 +48,21 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
     """Reads records from Kafka.
 
     Args:
-        topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
-            names.
-        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
-            machine's.
-        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
-            ``value_deserializer`` decide the types of keys and values. Without them both are ``bytes``.
+        topics: names of topics to subscribe to. A mapping in this place is read as settings, with Kafka's dotted names
+            if you like.
+        clock: the source of time. Tests can pass a :class:`pyconsumer.testing.RunningClock` and move it ahead. By
+            default it is the machine's clock.
+        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. Type checkers derive the types of keys and
+            values from ``key_deserializer`` and ``value_deserializer``. Without deserializers, keys and values are
+            ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
-    The first call that needs the cluster connects to it. Only one thread at a time may use a consumer, and only in the
-    process that created it. :meth:`wakeup` may be called from any thread. Every blocking call takes ``timeout_ms``.
-    None means ``default_api_timeout_ms``. As a context manager, the consumer closes itself at the end of the block. As
-    an iterator, it yields one record after the other.
+    The first call that needs the cluster connects to it. Use a consumer only in the process that created it, and in one
+    thread at a time. Only :meth:`wakeup` may be called from any thread. Every blocking call takes ``timeout_ms``. None
+    means ``default_api_timeout_ms``. As a context manager, the consumer closes itself at the end of the block. As an
+    iterator, it yields one record after the other.
 
     Java: ``org.apache.kafka.clients.consumer.KafkaConsumer``. Names and results are as in kafka-python.
     """

@@ -1,4 +1,4 @@
-"""``ConsumerContext``: settings, client, metadata, subscriptions and clock, which the parts of one consumer share."""
+"""``ConsumerContext``: the objects that the parts of one consumer share."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ConsumerContext"]
 
 
 class ConsumerContext(NamedTuple):
-    """Objects of one consumer that its parts share.
+    """The objects that the parts of one consumer share.
 
     Attributes:
         config: the settings.
         client: sends the requests of the application's thread.
         metadata: brokers, topics and leaders, kept up to date by ``client``.
         subscriptions: the subscription, and the state of each assigned partition.
-        clock: the time.
+        clock: the source of time.
     """
 
     config: ConsumerConfig

@@ -1,4 +1,4 @@
-"""The threads that decompress ahead: their default number, from the CPUs of the process, and room for their output.
+"""The number of threads that decompress ahead, and the memory for their output.
 
 The threads themselves are those of ``protocol/records/native/ahead.c``. Only zstd is worth the hand-over, which
 costs the reading thread some locking and the warmth of its cache. A batch of 16 KiB takes 20 microseconds in zstd,
@@ -29,11 +29,11 @@ _SHARE: Final = 8
 
 
 def decode_ahead(threads: int | None, buffer_bytes: int) -> Ahead | None:
-    """Return the threads that decompress ahead for one consumer, or None if there are none.
+    """Return the threads that decompress ahead for one consumer, or None if it has no such threads.
 
     Args:
-        threads: ``decode_threads``.
-        buffer_bytes: ``fetch_buffer_bytes``.
+        threads: the setting ``decode_threads``.
+        buffer_bytes: the setting ``fetch_buffer_bytes``.
     """
     if DecodeAhead is None:
         return None
@@ -43,19 +43,20 @@ def decode_ahead(threads: int | None, buffer_bytes: int) -> Ahead | None:
 
 @cache
 def default_threads() -> int:
-    """Return the default of ``decode_threads``: two fewer than the whole CPUs that the process may use, at most 4.
+    """Return the default of ``decode_threads``: the CPUs that the process may use, minus two, at most 4.
 
-    One CPU is for the application's thread, and one for other programs, such as a broker on the same machine. Beside
-    the embedded broker, on two CPUs, reading one kind of topic took 1.14 times as long with a thread.
+    One CPU is left for the application's thread, and one for other programs, such as a broker on the same machine. On a
+    machine with two CPUs, one that also ran the embedded broker, a thread made reading one kind of topic 1.14 times as
+    long.
     """
     return max(0, min(_MOST_THREADS, int(usable_cpus()) - 2))
 
 
 def usable_cpus(root: Path = Path("/")) -> float:
-    """Return how many CPUs this process may use, by its affinity and by the quota of its control group.
+    """Return how many CPUs this process may use, according to its affinity and to its control group's quota.
 
     Args:
-        root: where ``proc`` and ``sys`` are.
+        root: the folder that contains ``proc`` and ``sys``.
     """
     cpus = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     for quota in _quotas(root):

@@ -1,4 +1,4 @@
-"""The consumer's blocking calls as generators without I/O or sleep: the wait of ``poll``, and its end by Ctrl-C.
+"""``ConsumerDelegate``: the work of ``poll``, ``position``, ``seek``, ``close``, ``metrics``, as generators.
 
 :class:`pyconsumer.KafkaConsumer` runs them on its selector. Any other driver of
 :class:`~pyconsumer.network.futures.Wait` can do the same. Arguments are checked here, not by the facades.
@@ -96,10 +96,10 @@ _CHECK_RESPONSE_S: Final = 0.002
 
 
 class Checked:
-    """The time up to which calls take buffered records without checking anything else (rule 6).
+    """The time up to which calls may take buffered records without any other check (rule 6).
 
     Attributes:
-        next_check_at: that end, in monotonic seconds. It is in the past if the next call checks everything.
+        next_check_at: that time, in monotonic seconds. If it is in the past, the next call checks everything.
     """
 
     __slots__ = ("next_check_at",)
@@ -108,24 +108,24 @@ class Checked:
         self.next_check_at = -math.inf
 
     def extend(self, until: float) -> None:
-        """Let calls take without looking until then."""
+        """Let calls take records without a check until the time ``until``."""
         self.next_check_at = until
 
     def end(self) -> None:
-        """Let the next call look at everything. Any thread may call this."""
+        """Make the next call check everything. Any thread may call this."""
         self.next_check_at = -math.inf
 
 
 class ConsumerDelegate:
-    """A consumer without the waiting: fetches, positions, subscription, commits.
+    """The consumer's work without the waiting: fetches, positions, subscription, commits.
 
     Args:
-        context: settings, client, metadata, subscriptions and clock of the consumer. Each is an attribute, too.
-        coordinator: group membership and commits. None without a group.
-        interceptors: shown records before they are returned.
+        context: settings, client, metadata, subscriptions and clock of the consumer. Each of them is also an attribute.
+        coordinator: group membership and commits. None if there is no group.
+        interceptors: they see records before these are returned.
         metrics: the consumer's counters.
-        checked: see :class:`Checked`. The heartbeat thread ends it, too.
-        form: the class of the records to return, None for ours.
+        checked: see :class:`Checked`. The heartbeat thread also calls its ``end``.
+        form: the class of the records to return. None returns ``ConsumerRecord``.
     """
 
     def __init__(
@@ -174,13 +174,13 @@ class ConsumerDelegate:
         on_group_change: Callable[[], object],
         form: type | None = None,
     ) -> Self:
-        """Make all parts of a consumer.
+        """Create all parts of a consumer.
 
         Args:
-            options: settings by name, see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
-            clock: the time.
-            on_group_change: called in the heartbeat thread when the application may have to be notified of a change.
-            form: the class of the records to return, None for ours.
+            options: settings by name (see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`).
+            clock: the source of time.
+            on_group_change: called in the heartbeat thread after each change that may concern the application.
+            form: the class of the records to return. None returns ``ConsumerRecord``.
 
         Raises:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -222,7 +222,7 @@ class ConsumerDelegate:
     # None if there is nothing: take_records for poll, take_columns for poll_arrow, take_one for iteration.
 
     def buffered(self, now: float, drain: Callable[[], T | None]) -> T | None:
-        """Take buffered records without a system call. Return None if :meth:`fetched` must run instead."""
+        """Take buffered records without a system call. Return None if :meth:`fetched` must be run instead."""
         coordinator, checked = self.coordinator, self.checked
         # Before the rest is looked at, so that what the heartbeat thread changes in the meantime ends it.
         checked.extend(now + CHECK_LIFETIME_S)
@@ -247,11 +247,11 @@ class ConsumerDelegate:
         return drain() if fetcher.buffer else None
 
     def fetched(self, deadline: float, drain: Callable[[], T | None]) -> Steps[T | None]:
-        """Take records as soon as there are some. Return None at the deadline.
+        """Take records as soon as there are any. Return None at the deadline.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned.
-            KafkaError: of the group, a fetch or a record, see ``KafkaConsumer.poll``.
+            KafkaError: an error of the group, a fetch or a record (see ``KafkaConsumer.poll``).
         """
         fetcher = self.fetcher
         self._check_subscribed()
@@ -299,18 +299,21 @@ class ConsumerDelegate:
             raise
 
     def leave_group_to_task(self) -> None:
-        """Let a task drive the group, by :meth:`until_group_is_due` and :meth:`serve_group`."""
+        """Let a separate task drive the group, by :meth:`until_group_is_due` and :meth:`serve_group`."""
         self._has_task = True
         if self.coordinator is not None:
             self._longest_wait = self.config.max_poll_interval_ms / 2000  # a call that waits counts as polling
             self.coordinator.live_between_polls()
 
     def mark_group_busy(self, is_busy: bool) -> None:
-        """Record that the task begins or ends a piece of work."""
+        """Record that the task begins a piece of work (True) or has ended it (False)."""
         self.group_is_busy = is_busy
 
     def buffered_apart(self, now: float, drain: Callable[[], T | None]) -> T | None:
-        """As :meth:`buffered`, where a task drives the group. Return None if :meth:`fetched_apart` must run instead."""
+        """Do the same as :meth:`buffered`, if a separate task drives the group.
+
+        Return None if :meth:`fetched_apart` must be run instead.
+        """
         coordinator = self.coordinator
         self.checked.end()
         if coordinator is not None:
@@ -334,17 +337,17 @@ class ConsumerDelegate:
         check: Callable[[], object],
         on_due: Callable[[], object],
     ) -> Steps[T | None]:
-        """Take records as soon as there are some, where a task drives the group. Return None at the deadline.
+        """Take records as soon as there are any, if a separate task drives the group. Return None at the deadline.
 
         Args:
             deadline: monotonic seconds.
-            drain: takes the records.
-            check: called in each round. An error that it raises ends the call.
+            drain: the function that takes the records.
+            check: called in each round. If it raises an error, the call ends with it.
             on_due: called when the task has something to do.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned.
-            KafkaError: of a fetch or a record, see ``KafkaConsumer.poll``.
+            KafkaError: an error of a fetch or a record (see ``KafkaConsumer.poll``).
         """
         self._check_subscribed()
         fetcher, clock = self.fetcher, self.clock
@@ -389,18 +392,20 @@ class ConsumerDelegate:
                 self.client.flush()
 
     def until_assigned(self, deadline: float, check: Callable[[], object]) -> Steps[bool]:
-        """Wait until a task has joined the group (without one: found the partitions), and set the positions.
+        """Wait until a separate task has joined the group, then set the positions.
+
+        Without a group the call waits until the partitions are known.
 
         Args:
             deadline: monotonic seconds.
-            check: as in :meth:`fetched_apart`.
+            check: see :meth:`fetched_apart`.
 
         Returns:
-            True when that is done, also for a member that gets no partition. False at the deadline.
+            True when the positions are set. This includes a member that got no partition. False at the deadline.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned.
-            KafkaError: of a position, as :meth:`fetched_apart`.
+            KafkaError: an error of a position, or one that :meth:`fetched_apart` raises.
         """
         self._check_subscribed()
         while True:
@@ -417,7 +422,7 @@ class ConsumerDelegate:
             yield wait
 
     def until_settled(self, deadline: float) -> Steps[None]:
-        """Wait while a rebalance has revoked the partitions and has not assigned the new ones, or until a time."""
+        """Wait while a rebalance has revoked the partitions and not yet assigned new ones, at most to the deadline."""
         group = self.coordinator
         while group is not None and group.is_rebalancing and self.clock.now() < deadline:
             yield Wait(None, deadline)
@@ -431,9 +436,9 @@ class ConsumerDelegate:
         return self._all_partitions is None or self._all_partitions.is_complete
 
     def until_group_is_due(self) -> Steps[None]:
-        """Wait until :meth:`serve_group` has work. Until then set the positions and fetch ahead. Runs no callback.
+        """Wait until :meth:`serve_group` has work. Until then, set positions and fetch ahead. No callback is run.
 
-        For a driver that takes part in rebalances while the application does not poll.
+        This is for a driver that takes part in rebalances while the application does not poll.
         """
         waited = False
         while True:
@@ -456,10 +461,10 @@ class ConsumerDelegate:
         return -math.inf if self._all_partitions is not None and self._all_partitions.is_due else math.inf
 
     def serve_group(self) -> Steps[None]:
-        """Do the due work of the group without waiting. This does not count as a poll.
+        """Do the work of the group that is due, without waiting. This does not count as a poll.
 
         Raises:
-            KafkaError: of the group.
+            KafkaError: an error of the group.
             Exception: a callback of the application raised it.
         """
         self.checked.end()
@@ -469,7 +474,10 @@ class ConsumerDelegate:
             yield from self._all_partitions.poll()
 
     def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
-        """Return the records that iteration may take by itself, and until when. See :meth:`FetchBuffer.prefetched`."""
+        """Return the records that iteration may take by itself, and the time up to which it may.
+
+        See :meth:`FetchBuffer.prefetched`.
+        """
         until = self.clock.now() + CHECK_LIFETIME_S
         if self.has_user_output:
             return [], until
@@ -481,24 +489,27 @@ class ConsumerDelegate:
 
     @property
     def has_user_output(self) -> bool:
-        """True if the application must be notified of a change in its group before it gets more records."""
+        """Return whether the application must be notified of a change in its group before it gets more records."""
         return self.coordinator is not None and self.coordinator.has_user_output
 
     def commit_taken(self) -> None:
-        """Move the position past the records that iteration took by itself, and count them."""
+        """Count the records that iteration took by itself, and move the position past them."""
         taken = self.fetcher.buffer.commit_taken()
         if taken is not None and taken[1]:
             self.metrics.on_records(taken[0].topic, taken[1])
 
     def on_interrupt(self, error: BaseException) -> None:
-        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
+        """Recover after a poll raised an error.
+
+        After Ctrl-C, records that did not reach the application are put back.
+        """
         if not isinstance(error, Exception):
             self._interrupted = True
             self.fetcher.buffer.roll_back()
             self.recover()
 
     def recover(self) -> None:
-        """Reset everything that an interrupted call may have left in an unknown state. No I/O happens."""
+        """Reset everything that an interrupted call may have left in an unknown state. No I/O is done."""
         self._interrupted = True  # until this has come to its end
         self.checked.end()
         self.fetcher.recover()
@@ -530,9 +541,12 @@ class ConsumerDelegate:
     def take_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]] | None:
-        """Move buffered records into columns, for ``poll_arrow``. Return partitions with numbers of rows, or None.
+        """Move buffered records into columns, for ``poll_arrow``.
 
-        The list is empty if positions have only moved past aborted records, so that the caller sees it (as Java).
+        Return each partition with its number of rows, or None.
+
+        The list is empty if the positions have moved, but only past aborted records. The caller then sees the move (as
+        in Java).
         """
         found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
         if not found and not self.fetcher.buffer.has_moved:
@@ -552,7 +566,7 @@ class ConsumerDelegate:
         self._arrivals.expect(pending)
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
-        """Take records out of the buffer, for ``poll``. Return None if there are none and no position has moved."""
+        """Take buffered records, for ``poll``. Return None if there are none and no position has moved."""
         try:
             found = self.fetcher.buffer.collect(max_records)
         except PendingError as pending:
@@ -712,7 +726,7 @@ class ConsumerDelegate:
             raise none_in_time(f"position for {tp}", cause) from None
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from an offset. One with a leader epoch is validated first (KIP-320)."""
+        """Continue from an offset. If it has a leader epoch, it is validated first (KIP-320)."""
         number, epoch = checked_position(offset)
         self.subscriptions.state(tp)
         self.metadata.see_epoch(tp, epoch)
@@ -720,7 +734,7 @@ class ConsumerDelegate:
         self.subscriptions.seek(tp, FetchPosition(number, epoch, current_leader(self.metadata, tp)))
 
     def seek_revoked(self, tp: TopicPartition, offset: int) -> bool:
-        """Seek in a partition that the rebalance under way may give back. Return whether there is such a one."""
+        """Seek in a partition that the current rebalance may give back. Return whether there is such a partition."""
         state = self.subscriptions.revoked(tp)
         if state is None:
             return False
@@ -729,7 +743,7 @@ class ConsumerDelegate:
         return True
 
     def seek_to(self, partitions: Collection[TopicPartition], *, end: bool) -> None:
-        """Continue from the start or the end of the log, whose offset is looked up when it is needed."""
+        """Continue from the start or the end of the log. The offset is looked up when it is needed."""
         for tp in partitions or self.subscriptions.assigned_list():
             self.subscriptions.request_reset(tp, LATEST if end else EARLIEST)
 
@@ -747,7 +761,10 @@ class ConsumerDelegate:
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many records follow the position, or None if unknown. Then also request the end of the log."""
+        """Return how many records follow the position.
+
+        If that is unknown, return None and request the end of the log.
+        """
         state = self.subscriptions.state(tp)
         lag = self.subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
         if lag is None and not state.end_offset_requested:
@@ -867,7 +884,10 @@ class ConsumerDelegate:
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Check the offsets that a user wants to commit. By default return all positions, or the stored offsets."""
+        """Check the offsets that the user wants to commit.
+
+        Without offsets, return all positions, or the stored offsets.
+        """
         return self.subscriptions.all_consumed() if offsets is None else checked_offsets(offsets)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
@@ -902,18 +922,18 @@ class ConsumerDelegate:
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
-        """Return the numbers of a topic's partitions, None if there is no such topic."""
+        """Return the numbers of a topic's partitions, or None if there is no such topic."""
         return self._topics.partitions_for(topic, deadline)
 
     def topics(self, deadline: float) -> Steps[set[str]]:
-        """Return the names of all topics that the broker lets us see."""
+        """Return the names of all topics that are visible to this client."""
         return self._topics.names(deadline)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
 
     def metrics_snapshot(self) -> Metrics:
-        """Return all metrics of the consumer: its counters, its buffer, the lag and lead of each partition."""
+        """Return all metrics of the consumer: its counters, its buffer, and each partition's lag and lead."""
         group, subscriptions, budget = self.coordinator, self.subscriptions, self.fetcher.planner.budget
         found = self.metrics.snapshot(self.clock.now(), None if group is None else group.metrics)
         fetch = found["consumer-fetch-manager-metrics"]
@@ -934,7 +954,10 @@ class ConsumerDelegate:
         return found
 
     def missing_topics(self) -> list[str]:
-        """Return the subscribed or assigned topics that do not exist according to metadata. Any thread may ask."""
+        """Return the subscribed or assigned topics that do not exist according to metadata.
+
+        Any thread may call this.
+        """
         reported = self.metadata.topic_errors
         return [
             topic
@@ -943,7 +966,7 @@ class ConsumerDelegate:
         ]
 
     def default_deadline(self) -> float:
-        """Return the deadline of a call without a timeout."""
+        """Return the deadline of a call that got no timeout."""
         return self.clock.now() + self.config.default_api_timeout_ms / 1000
 
     def abandon(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Deserialization: from the bytes of a record to objects of the application, and the policy for errors (KIP-1036).
+"""Applies deserializers to records, and handles their errors (``on_record_error``, KIP-1036).
 
 Rules
 
@@ -55,7 +55,7 @@ def _json_loads(json: ModuleType) -> Converter:
 
 
 def as_converter(deserializer: Any, field: str = "value") -> Converter:
-    """Return a user's deserializer in the form that ``convert`` takes, or None if there is none.
+    """Return a user's deserializer in the form that ``convert`` takes. Return None if there is no deserializer.
 
     Args:
         deserializer: of the user.
@@ -83,15 +83,15 @@ def is_bindable(deserializer: Any) -> bool:
 
 
 class Deserialization:
-    """Applies deserializers to the records of the decoder.
+    """Applies deserializers to the records that the decoder returns.
 
     Args:
-        key, value: the user's deserializers, None to keep bytes.
-        on_error: ``"raise"``, ``"skip"``, a function or a sink: rule 3.
-        form: the class of the records to return, None for ours.
+        key, value: the user's deserializers. None keeps the bytes.
+        on_error: ``"raise"``, ``"skip"``, a function, or an object with ``send`` (rule 3).
+        form: the class of the records to return. None returns ``ConsumerRecord``.
 
     Attributes:
-        skipped: how many records were skipped so far.
+        skipped: how many records have been skipped.
     """
 
     def __init__(self, key: Any, value: Any, on_error: Any = "raise", form: type | None = None) -> None:
@@ -105,7 +105,7 @@ class Deserialization:
 
     @property
     def needed(self) -> bool:
-        """True if there is a deserializer for keys or values."""
+        """Return whether there is a deserializer for keys or values."""
         return self._key is not None or self._value is not None
 
     def __call__(self, raw: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], int, Exception | None]:

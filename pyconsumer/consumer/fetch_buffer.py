@@ -1,4 +1,4 @@
-"""The queue of fetched record sets that wait to be returned. A core: no I/O, no clock.
+"""The buffer of fetched records that wait for ``poll``, and the moves of positions. A core: no I/O, no clock.
 
 How many bytes may be fetched ahead is decided in :mod:`.fetch_planner` (rule 4). This queue charges the memory that it
 holds.
@@ -47,12 +47,12 @@ __all__ = ["FetchBuffer"]
 
 
 class FetchBuffer:
-    """Fetches that wait to be returned to the application.
+    """The fetches whose records wait to be returned to the application.
 
     Args:
-        subscriptions: the partitions' states, whose positions move.
-        budget: charged with the memory that is held.
-        convert: see :data:`Convert`. None returns records as they are.
+        subscriptions: the state of each partition, whose positions are moved.
+        budget: counts the memory that is in use.
+        convert: see :data:`Convert`. None returns records unchanged.
         ahead: the threads that decompress waiting fetches, or None.
     """
 
@@ -87,11 +87,11 @@ class FetchBuffer:
 
     @property
     def partitions(self) -> set[TopicPartition]:
-        """Partitions with something buffered."""
+        """Return the partitions that have something buffered."""
         return set(self._of)
 
     def add(self, fetch: CompletedFetch) -> bool:
-        """Add a fetch that has just arrived, and return whether its partition is full now (``is_full``)."""
+        """Add a fetch that has just arrived. Return whether its partition is now full (``is_full``)."""
         tp = fetch.topic_partition
         if tp in self._of:
             self._of[tp].append(fetch)
@@ -130,7 +130,10 @@ class FetchBuffer:
             self._ahead_bytes = 0
 
     def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop fetches that have become invalid. Restore those of partitions whose pause has ended."""
+        """Drop the fetches that have become invalid.
+
+        Put fetches back into the queue if their partition is no longer paused.
+        """
         for tp in partitions:
             fetches = self._of.get(tp)
             if fetches is None:
@@ -147,11 +150,14 @@ class FetchBuffer:
 
     @property
     def has_moved(self) -> bool:
-        """Return whether the last call moved a position, if only past records that no application sees."""
+        """Return whether the last call moved a position, even if only past records that no application sees."""
         return bool(self._moved)
 
     def in_hand(self) -> dict[TopicPartitionState, int]:
-        """Return where the records of the last call begin, by the state of their partition. The next call ends this."""
+        """Return the first offset of each partition's records from the last call, by partition state.
+
+        After the next call these records no longer count.
+        """
         found: dict[TopicPartitionState, int] = {}
         for state, position, _, _ in self._moved:
             found.setdefault(state, position)
@@ -161,7 +167,7 @@ class FetchBuffer:
         """Take up to ``max_records`` records and move the positions past them.
 
         Raises:
-            KafkaError: an error is at the head of the queue, and no record was collected before it.
+            KafkaError: an error is first in the queue, and no record was collected before it.
         """
         ends: dict[TopicPartition, tuple[int, str, int]] = {}
         collected = empty_records(ends)
@@ -194,7 +200,10 @@ class FetchBuffer:
         return collected
 
     def next_record(self, ahead: int) -> ConsumerRecord[Any, Any] | None:
-        """Take one record and move the position past it. Return None if there is none. Raises as :meth:`collect`."""
+        """Take one record and move the position past it. Return None if there is none.
+
+        Errors are those of :meth:`collect`.
+        """
         self._moved.clear()
         while (fetch := self._head(False)) is not None:
             try:
@@ -207,10 +216,10 @@ class FetchBuffer:
         return None
 
     def prefetched(self) -> list[ConsumerRecord[Any, Any]]:
-        """Return the records that :meth:`next_record` decoded ahead, the next one last.
+        """Return the records that :meth:`next_record` decoded ahead. The next record is the last in the list.
 
-        The caller may take records from the end of this list. :meth:`commit_taken` must be called before any other
-        method. The list becomes empty when its records must not be returned any more.
+        The caller may take records from the end of this list. After that it must call :meth:`commit_taken` before any
+        other method. The list becomes empty when its records must no longer be returned.
         """
         fetch = self._queue[0] if self._queue else None
         if fetch is None or not fetch.ready or not fetch.is_current:
@@ -219,7 +228,10 @@ class FetchBuffer:
         return fetch.ready
 
     def commit_taken(self) -> tuple[TopicPartition, int] | None:
-        """Move the position past the records taken from :meth:`prefetched`, and return their partition and count."""
+        """Move the position past the records that were taken from :meth:`prefetched`.
+
+        Return their partition and number.
+        """
         if self._prefetched is None:
             return None
         fetch, count = self._prefetched
@@ -236,10 +248,10 @@ class FetchBuffer:
     def collect_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]]:
-        """Append records to columns, like :meth:`collect`, up to about ``max_bytes``.
+        """Append records to columns, up to about ``max_bytes``. Otherwise like :meth:`collect`.
 
         Returns:
-            Partitions with numbers of rows, in the order of the rows.
+            The partitions with their numbers of rows, in the order of the rows.
         """
         collected: list[tuple[TopicPartition, int]] = []
         self._moved.clear()
@@ -272,13 +284,13 @@ class FetchBuffer:
         return size
 
     def roll_back(self, *, taken: bool = False) -> bool:
-        """Revert the moves of the last call: its records have not reached the application, or are not processed.
+        """Revert the moves of the last call, because its records did not reach the application or are not processed.
 
         Args:
-            taken: the last call was iteration that took records by itself. Revert these, too.
+            taken: True if the last call was iteration, which took records by itself. Their moves are reverted, too.
 
         Returns:
-            False if a position could not be reverted, because it is being validated or reset.
+            False if a position is being validated or reset, and so could not be reverted.
         """
         reverted = True
         for state, position, epoch, leader in reversed(self._moved or (self._moved_by_taking if taken else [])):
@@ -306,7 +318,7 @@ class FetchBuffer:
             state.clear_buffered()
 
     def close(self) -> None:
-        """Drop everything, and decompress no more ahead."""
+        """Drop everything, and stop decompressing ahead."""
         self.clear()
         self._ahead = None
 

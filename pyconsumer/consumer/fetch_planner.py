@@ -1,4 +1,4 @@
-"""Plans fetches: which partitions from which node, with how many bytes of memory. A core: it sends no request.
+"""Plans fetch requests: which partitions from which node, and the limit of memory. A core: it sends no request.
 
 Rules
 
@@ -55,7 +55,10 @@ _FULL_PARTITIONS = 8
 
 
 class ByteBudget:
-    """Bytes ``reserved`` for responses and bytes ``held``, of these ``paused`` for paused partitions. One limit."""
+    """Counts memory in bytes: ``reserved`` for responses, and ``held`` by fetched records.
+
+    Of the held bytes, ``paused`` belong to paused partitions. ``limit`` bounds reserved and held bytes together.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -65,23 +68,23 @@ class ByteBudget:
 
     @property
     def free(self) -> int:
-        """Bytes that are not held and not reserved."""
+        """Return the bytes that are neither held nor reserved."""
         return self.limit - self.held - self.reserved
 
     def hold(self, size_bytes: int) -> None:
-        """Hold more bytes, or fewer if the number is negative."""
+        """Hold more bytes. A negative number holds fewer."""
         self.held += size_bytes
 
     def pause(self, size_bytes: int) -> None:
-        """Count held bytes as those of paused partitions, or no longer if the number is negative."""
+        """Count held bytes as those of paused partitions. A negative number ends that."""
         self.paused += size_bytes
 
     def reserve(self, size_bytes: int) -> None:
-        """Reserve bytes for a response, or release them if the number is negative."""
+        """Reserve bytes for a response. A negative number releases bytes."""
         self.reserved += size_bytes
 
     def recount(self, reserved: int) -> None:
-        """Set the reserved bytes, after an interrupt that may have come between two steps of a count."""
+        """Set the reserved bytes. This corrects the count after an interrupt between two steps of it."""
         self.reserved = reserved
 
     def release_held(self) -> None:
@@ -90,7 +93,7 @@ class ByteBudget:
 
 
 class PlannedFetch(NamedTuple):
-    """A request to send: node, content, limit in bytes, and how many of these are reserved."""
+    """A request to send: its node, its content, its limit in bytes, and how many of these bytes are reserved."""
 
     node_id: int
     session: SessionRequest
@@ -135,18 +138,19 @@ class _Node:
 
 
 class FetchPlanner:
-    """Plans fetches.
+    """Decides which partitions to fetch, from which nodes, and how many bytes.
 
     Args:
-        subscriptions: the partitions' states. The planner reads them.
+        subscriptions: the state of each partition. The planner only reads it.
         leaders: the leader of each partition according to metadata.
-        topic_id: returns a topic's id according to metadata, 16 zero bytes if unknown.
-        unavailable_until: returns the time (seconds) until which a node is in backoff, 0.0 if it is not.
-        is_asked: returns whether a node is asked for positions, so that its next fetch waits for the response.
-        max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
-        buffer_bytes: ``fetch_buffer_bytes``.
+        topic_id: returns a topic's id according to metadata, or 16 zero bytes if it is unknown.
+        unavailable_until: returns the time (seconds) at which a node's backoff ends, or 0.0.
+        is_asked: returns whether a request for positions is in flight to a node. The next fetch then waits for its
+            response.
+        max_partition_bytes, max_bytes: the settings ``max_partition_fetch_bytes`` and ``fetch_max_bytes``.
+        buffer_bytes: the setting ``fetch_buffer_bytes``.
         incremental: True to use fetch sessions.
-        backoff: delays requests to a node whose responses are empty.
+        backoff: the pauses between requests to a node whose responses are empty.
 
     Attributes:
         budget: the memory in use.
@@ -192,7 +196,7 @@ class FetchPlanner:
     # -- inputs ------------------------------------------------------------------------------------------------------
 
     def on_changed(self, partitions: Iterable[TopicPartition], now: float) -> None:
-        """Plan these partitions again."""
+        """Plan these partitions again, because their state has changed."""
         self._settled = False
         for tp in partitions:
             self._place(tp, now)
@@ -205,11 +209,12 @@ class FetchPlanner:
         progress: bool = True,
         record_bytes: float | None = None,
     ) -> None:
-        """Request these partitions from their new fetch offsets, at the node whose response has just moved them.
+        """Request these partitions again from their new fetch offsets. The response has just moved these offsets.
 
         Args:
-            progress: the response brought something, or waited for data: the next request may leave at once.
-            record_bytes: the size of a record in it, about, or None if it brought none.
+            progress: True if the response contained something, or waited for data. The next request may then leave at
+                once.
+            record_bytes: the approximate size of a record in the response, or None if it contained none.
         """
         node = self._nodes.get(node_id)
         if node is not None:
@@ -220,7 +225,10 @@ class FetchPlanner:
                 node.on_progress()
 
     def recover(self, pending: Collection[int]) -> None:
-        """Recover from an interrupt: only the ``pending`` nodes have a request, so only they have a fetch in flight."""
+        """Recover from an interrupt.
+
+        Only the ``pending`` nodes have a request, so only they count as having a fetch in flight.
+        """
         self._settled = False
         for node_id, node in self._nodes.items():
             node.changed.update(node.wanted)
@@ -230,10 +238,10 @@ class FetchPlanner:
         self.budget.recount(sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight))
 
     def end(self, planned: PlannedFetch) -> FetchSessionHandler | None:
-        """End a fetch, whose response has arrived or which has failed, and release its reservation.
+        """End a fetch whose response has arrived or which has failed, and release its reservation.
 
         Returns:
-            The session with its node, or None if the fetch was abandoned (:meth:`recover`).
+            The session with the node, or None if the fetch was abandoned (:meth:`recover`).
         """
         node = self._nodes.get(planned.node_id)
         if node is None or node.in_flight is not planned:
@@ -244,17 +252,17 @@ class FetchPlanner:
         return node.session
 
     def on_idle(self, node_id: int, now: float, *, free: int) -> None:
-        """Delay the next request to a node: its response was empty, or its request failed.
+        """Delay the next request to a node, because its response was empty or its request failed.
 
         Args:
-            free: this many such responses in a row cause no delay.
+            free: the number of such responses in a row that cause no delay.
         """
         node = self._nodes.get(node_id)
         if node is not None:
             node.on_idle(now, self._backoff, free)
 
     def session(self, node_id: int) -> FetchSessionHandler | None:
-        """Return the session with a node, None if there is none."""
+        """Return the session with a node, or None if there is none."""
         node = self._nodes.get(node_id)
         return None if node is None else node.session
 
@@ -274,11 +282,11 @@ class FetchPlanner:
     # -- output ------------------------------------------------------------------------------------------------------
 
     def next_due_at(self) -> float:
-        """Return when a backoff ends, so that :meth:`plan` may find something without an event."""
+        """Return when the next backoff ends. At that time :meth:`plan` may return requests without any event."""
         return min(self._delayed[0][0] if self._delayed else float("inf"), self._retry_nodes_at)
 
     def plan(self, now: float) -> list[PlannedFetch]:
-        """Return the requests to send now. Each of them must be ended by :meth:`on_response`."""
+        """Return the requests to send now. Each of them must be ended by :meth:`end`."""
         if self._settled and not (self._delayed and self._delayed[0][0] <= now):
             return []
         while self._delayed and self._delayed[0][0] <= now:

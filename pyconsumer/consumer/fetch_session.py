@@ -1,4 +1,4 @@
-"""A fetch session with one broker (KIP-227, topic ids KIP-516).
+"""The client's side of a fetch session with one broker (KIP-227, KIP-516).
 
 A core: it plans the content of requests and checks responses. It has no clock and no positions, and does no I/O.
 
@@ -35,7 +35,7 @@ _MAX_EPOCH: Final = 0x7FFFFFFF
 
 
 class SessionPartition(NamedTuple):
-    """The request for one partition. ``fetch_epoch`` is ours and never sent (see ``TopicPartitionState``)."""
+    """The request for one partition. ``fetch_epoch`` is local and is never sent (see ``TopicPartitionState``)."""
 
     topic_id: bytes
     fetch_offset: int
@@ -52,7 +52,10 @@ _PARTITION: Final = itemgetter(0)
 
 
 class SessionRequest(NamedTuple):
-    """Content of a fetch request: partitions to send and to forget, and their session."""
+    """The content of a fetch request.
+
+    It has the session, the partitions to send, and the partitions to remove from the session.
+    """
 
     session_id: int
     epoch: int
@@ -66,7 +69,7 @@ class SessionRequest(NamedTuple):
 
 
 class SessionResponse(NamedTuple):
-    """A checked response: its partitions with the request for each, or the problem with the whole."""
+    """A checked response: each partition with its request, or the error of the whole response."""
 
     partitions: list[tuple[TopicPartition, PartitionData, SessionPartition]]
     problem: str | None = None
@@ -74,14 +77,14 @@ class SessionResponse(NamedTuple):
 
 
 class FetchSessionHandler:
-    """Our side of the session with one node.
+    """The client's side of the fetch session with one node.
 
     Args:
         node_id: the broker.
-        incremental: False requests everything every time, without a session at the broker.
+        incremental: False requests all partitions every time, without a session at the broker.
 
     Attributes:
-        partitions: all partitions of the session, as the broker knows them after the next request.
+        partitions: all partitions of the session. The broker knows them after the next request.
     """
 
     def __init__(self, node_id: int, *, incremental: bool = True) -> None:
@@ -101,8 +104,8 @@ class FetchSessionHandler:
         """Plan the next request.
 
         Args:
-            changed: partitions that join the session or may have changed since the last request.
-            removed: partitions that leave. Those not in the session are ignored.
+            changed: partitions that join the session, or may have changed since the last request.
+            removed: partitions that leave the session. Those not in it are ignored.
         """
         to_send: dict[TopicPartition, SessionPartition] = {}
         to_forget: list[tuple[TopicPartition, bytes]] = []
@@ -195,7 +198,7 @@ class FetchSessionHandler:
         return accepted
 
     def on_failure(self) -> None:
-        """Open a new session with the next request: this one failed, or its response was rejected."""
+        """Open a new session with the next request, because this request failed or its response was rejected."""
         self.next_epoch = self._first_epoch
 
     @property

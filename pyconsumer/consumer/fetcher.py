@@ -1,4 +1,6 @@
-"""Fetching: sends the planned requests, handles the responses, and fills the buffer. A thin driver of cores.
+"""Sends the planned fetches, splits responses into partitions, handles their error codes, fills the buffer.
+
+A thin driver of cores.
 
 The journey of a record set: :class:`FetchPlanner` decides which partitions to request from which node. The node's
 :class:`FetchSessionHandler` checks the response. A stale part (:func:`.completed_fetch.is_stale`) is dropped. The batch
@@ -52,7 +54,7 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 
 class FetchErrorAction(Enum):
-    """An action that an error code of a partition calls for."""
+    """The action to take for the error code of a partition in a fetch response."""
 
     REFRESH = "request metadata, forget the preferred replica, try again after the backoff"
     RETRY = "try again after the backoff"
@@ -79,7 +81,10 @@ _ERROR_ACTIONS: Final[dict[int, FetchErrorAction]] = {
 
 
 def fetch_error_action(code: int, *, retriable: bool) -> FetchErrorAction:
-    """Return the action for an error code of a partition. ``retriable`` decides about codes of newer brokers."""
+    """Return the action for the error code of a partition.
+
+    ``retriable`` decides for codes that this version does not know.
+    """
     return _ERROR_ACTIONS.get(code) or (FetchErrorAction.REFRESH if retriable else FetchErrorAction.RAISE)
 
 
@@ -118,12 +123,12 @@ class Fetcher:
     Args:
         context: settings, client, metadata, subscriptions and clock of the consumer.
         metrics: the consumer's counters.
-        form: the class of the records to return, None for ours.
+        form: the class of the records to return. None returns ``ConsumerRecord``.
 
     Attributes:
-        buffer: the records that have been fetched and not returned.
+        buffer: the records that have been fetched and not yet returned.
         planner: plans the requests.
-        offsets: resets and validates positions, and finds offsets by time.
+        offsets: resets and validates positions, and looks up offsets by time.
     """
 
     def __init__(
@@ -184,7 +189,7 @@ class Fetcher:
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def send_fetches(self) -> int:
-        """Queue a fetch for every node that should have one, without I/O, and return how many."""
+        """Queue a fetch for every node that should have one. Return their number. No I/O is done."""
         now = self._clock.now()
         self.apply_changes(now)
         planned = self.planner.plan(now)
@@ -196,7 +201,7 @@ class Fetcher:
         return len(planned)
 
     def apply_changes(self, now: float) -> None:
-        """Apply new metadata and the journal of the subscription to positions, buffers and plans."""
+        """Apply new metadata and the changes of the subscription to positions, buffers and plans."""
         if self._metadata.leaders_version != self._seen_leaders:
             self._seen_leaders = self._metadata.leaders_version
             self._leaders.clear()
@@ -230,7 +235,7 @@ class Fetcher:
         self._requests[planned.node_id] = future
 
     def recover(self) -> None:
-        """Fetch again from the positions, after Ctrl-C has interrupted an operation at an unknown point."""
+        """Fetch again from the positions, because Ctrl-C has interrupted an operation at an unknown point."""
         self._is_awaited = False
         self._seen_update = -1
         self.buffer.clear()
@@ -239,10 +244,10 @@ class Fetcher:
         self._subscriptions.retry_now()
 
     def close_sessions(self) -> list[RequestFuture[ClientResponse]]:
-        """Queue requests that close our sessions, at brokers that can respond at once.
+        """Queue requests that close the fetch sessions, at brokers that can respond at once.
 
-        A broker that holds one of our fetches reads no further request before it has responded to that one. It evicts
-        the session in time.
+        A broker that is holding a fetch of this client reads no further request before it has responded to the fetch.
+        Such a broker evicts the session later.
         """
         sent = []
         for session in self.planner.sessions():
@@ -358,9 +363,9 @@ class Fetcher:
         self._metrics.on_fetch(response.latency, size, response.message.throttle_time_ms)
 
     def await_response(self, is_awaited: bool) -> None:
-        """Send the next request as soon as a response has arrived, while a poll waits for records (True).
+        """With True, send the next request as soon as a response has arrived, because a poll is waiting for records.
 
-        Otherwise the next poll would send it, and the broker would be idle until then.
+        Otherwise the next poll sends it, and the broker is idle until then.
         """
         self._is_awaited = is_awaited
 
@@ -375,7 +380,7 @@ class Fetcher:
             self._error = error
 
     def raise_error(self) -> None:
-        """Raise an error that no retry can help, once: credentials that were rejected, or a broker that is too old."""
+        """Raise, once, an error that no retry can cure: rejected credentials, or a broker that is too old."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -383,7 +388,7 @@ class Fetcher:
 
     @property
     def has_error(self) -> bool:
-        """True if :meth:`raise_error` would raise."""
+        """Return whether :meth:`raise_error` would raise."""
         return self._error is not None or self.offsets.has_error
 
     def _prefer_replica(self, state: TopicPartitionState, replica: int, node_id: int) -> None:

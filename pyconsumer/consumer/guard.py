@@ -1,4 +1,4 @@
-"""``AccessGuard``: one thread at a time, in the process that created the consumer. It refuses, and never waits.
+"""``AccessGuard``: allows one thread at a time, in the process that created the consumer. It refuses, and never waits.
 
 It is about calls of the consumer. Who may run a rebalance listener is decided in
 :mod:`.coordinator.listener_invoker`. :class:`Guard` is the interface of this guard and of the one for event loops,
@@ -23,17 +23,17 @@ NO_THREAD = -1
 
 
 class Forks:
-    """The number of forks between the first process and this one. It costs less than the system call getpid.
+    """The number of forks between the first process and this one. Reading it is cheaper than the system call getpid.
 
     Attributes:
-        count: that number.
+        count: the number of forks.
     """
 
     count = 0
 
     @classmethod
     def add(cls) -> None:
-        """Count one more."""
+        """Add one to the count."""
         cls.count += 1
 
 
@@ -41,21 +41,21 @@ os.register_at_fork(after_in_child=Forks.add)
 
 
 class Guard(Protocol):
-    """Checks the calls of one consumer. A call that does not wait is made in ``with guard:``.
+    """Checks the calls of one consumer. A call that does not wait is made inside ``with guard:``.
 
     Attributes:
-        closed: True after :meth:`close`: every further call is refused.
+        closed: True after :meth:`close`. Every further call is then rejected.
     """
 
     closed: bool
 
     @property
     def forked(self) -> bool:
-        """True in a process that was forked from the one that created the consumer."""
+        """Return whether this process was forked from the one that created the consumer."""
         ...
 
     def begin(self, name: str) -> None:
-        """Begin an exclusive call, which no callback may make, such as ``poll``. :meth:`end` follows."""
+        """Begin an exclusive call, such as ``poll``, which no callback may make. :meth:`end` must follow."""
         ...
 
     def end(self) -> None:
@@ -63,15 +63,18 @@ class Guard(Protocol):
         ...
 
     def refuse_in_callback(self, name: str) -> None:
-        """Raise ``IllegalStateError``, which says ``name``, if the current call was made in another call's callback."""
+        """Raise ``IllegalStateError`` if the current call was made inside another call's callback.
+
+        The message contains ``name``.
+        """
         ...
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call. None for none."""
+        """Set a function that is called at the start of each call. With None, no function is called."""
         ...
 
     def close(self) -> None:
-        """Refuse every further call."""
+        """Reject every further call."""
         ...
 
     def __enter__(self) -> None: ...
@@ -92,18 +95,18 @@ class AccessGuard:
         finally:
             guard.end()
 
-    with ``begin`` inside ``try``, because Ctrl-C may come after the guard is acquired and before ``begin`` returns.
-    The owner is stored by the same atomic operation that acquires the guard (``dict.setdefault``), so an interrupted
-    thread finds itself and not a stranger. Ctrl-C may also come just before the guard is released, which then never
-    happens. So a call that seems to be nested checks the stack for the outer one.
+    with ``begin`` inside ``try``, because Ctrl-C may come after the guard is acquired and before ``begin`` returns. One
+    atomic operation (``dict.setdefault``) acquires the guard and stores the owner. So an interrupted thread finds
+    itself as the owner. Ctrl-C may also come just before the guard is released, which then never happens. So a call
+    that seems to be nested checks that the outer call is on the stack.
 
-    No system call is made: each child process increases a counter after a fork, which is compared.
+    No system call is made. After a fork the child process increases a counter, and the guard compares it.
 
     Args:
-        user: the object whose methods are guarded. Without one, nested calls are not checked.
-        name: its name in messages.
-        on_call: called at the start of each call that enters by ``with``.
-        on_interrupt: called when Ctrl-C, or another exception that is no ``Exception``, has left a call.
+        user: the object whose methods are guarded. If it is not given, nested calls are not checked.
+        name: the object's name in messages.
+        on_call: called at the start of each call that uses ``with``.
+        on_interrupt: called after a call has ended with Ctrl-C, or with another exception that is not an ``Exception``.
     """
 
     __slots__ = (
@@ -144,31 +147,31 @@ class AccessGuard:
 
     @property
     def forked(self) -> bool:
-        """True in a process that was forked from the one that created the consumer."""
+        """Return whether this process was forked from the one that created the consumer."""
         return self._forks != Forks.count
 
     @property
     def owner(self) -> int:
-        """Id of the thread that holds the guard, :data:`NO_THREAD` if none does."""
+        """Id of the thread that holds the guard, or :data:`NO_THREAD`."""
         return self._owner.get(None, NO_THREAD)
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function to call at the start of each call. None for none."""
+        """Set a function that is called at the start of each call. With None, no function is called."""
         self._on_enter = callback
 
     def call_on_wakeup(self, callback: Callable[[], object]) -> None:
-        """Set a function to call when ``WakeupError`` has left a call that entered by ``with``."""
+        """Set a function that is called after a call that uses ``with`` has raised ``WakeupError``."""
         self._on_wakeup = callback
 
     def close(self) -> None:
-        """Refuse every further call."""
+        """Reject every further call."""
         self.closed = True
 
     def begin(self, name: str) -> None:
-        """Begin a call that no callback may make. :meth:`end` must follow, also when this raises.
+        """Begin a call that no callback may make. :meth:`end` must follow, also if ``begin`` raises.
 
         Args:
-            name: name of the call. It is empty if a callback may make it.
+            name: name of the call. An empty name allows the call in callbacks.
 
         Raises:
             ConcurrentAccessError: another thread is inside a call, or this is a forked process.
@@ -199,13 +202,13 @@ class AccessGuard:
         """Check that the current call is not nested in another one.
 
         Raises:
-            IllegalStateError: it is, so it was made in a callback.
+            IllegalStateError: it is nested, so it was made in a callback.
         """
         if self.depth > 1:
             raise IllegalStateError(f"{name} must not be called from a callback")
 
     def end(self) -> None:
-        """End a call. Has no effect in a thread that is not inside one."""
+        """End a call. This has no effect in a thread that is not inside a call."""
         if self._owner.get(None) != get_ident():
             return
         self.depth -= 1

@@ -1,4 +1,4 @@
-"""The chain of interceptors (KIP-42): sees records before they are returned, and commits that succeeded."""
+"""Interceptors (KIP-42): they see records before these are returned, and successful commits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _log = logging.getLogger("pyconsumer.consumer")
 class Interceptors:
     """Calls each interceptor in the configured order.
 
-    An exception of a hook is logged and not raised. The next hook gets the result of the previous one.
+    If an interceptor raises, the exception is logged and not raised. The next interceptor gets the result of the
+    previous one.
 
     Args:
-        interceptors: objects with ``on_consume(records) -> records``, ``on_commit(offsets)`` and ``close()``, each
-            optional. Classes are instantiated.
+        interceptors: objects with ``on_consume(records) -> records``, ``on_commit(offsets)`` and ``close()``. Each of
+            these methods may be missing. A class is instantiated.
 
     Attributes:
-        consumes: True if an interceptor wants to see records.
+        consumes: True if an interceptor has ``on_consume``.
     """
 
     def __init__(self, interceptors: Sequence[Any] = ()) -> None:
@@ -34,7 +35,7 @@ class Interceptors:
         self.consumes = bool(self._consume)
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
-        """Pass records through all hooks, and return the result of the last one."""
+        """Pass records through all interceptors, and return the result of the last one."""
         for hook in self._consume:
             try:
                 changed = hook(records)
@@ -45,7 +46,7 @@ class Interceptors:
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Show a commit that the broker has confirmed."""
+        """Pass the offsets of a commit that the broker has confirmed to all interceptors."""
         for hook in self._commit:
             try:
                 hook(dict(offsets))

@@ -57,7 +57,10 @@ class DeadLetterSink(Protocol):
     """An object for the setting ``on_record_error``: it receives each record that cannot be deserialized."""
 
     def send(self, error: RecordDeserializationError, /) -> object:
-        """Keep the record, which ``error`` has with its raw key and value. An exception stops the consumer there."""
+        """Keep the record. ``error`` contains its raw key and value.
+
+        If this raises, the consumer stops at that record.
+        """
         ...
 
 
@@ -65,37 +68,40 @@ class ConsumerRebalanceListener:
     """Notified when partitions are assigned, revoked or lost. Override the methods that you need.
 
     The consumer calls these methods in the application's thread, inside ``poll``, ``close``, ``unsubscribe`` or
-    ``enforce_rebalance``, and at no other time. They may call ``commit``, ``commit_async``, ``seek*``, ``position``,
-    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``. There ``poll``, ``subscribe``,
-    ``unsubscribe``, ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the
-    call in which the listener runs.
+    ``enforce_rebalance``, and at no other time. The methods may call ``commit``, ``commit_async``, ``seek*``,
+    ``position``, ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``. If they call ``poll``,
+    ``subscribe``, ``unsubscribe``, ``assign`` or ``close``, that raises ``IllegalStateError``. An exception of a
+    listener is raised by the call in which the listener runs.
 
     Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``. Cooperative rebalancing: KIP-429.
     """
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:
-        """Commit processed records: these partitions are about to be revoked, and no other member has them yet.
+        """Commit processed records. These partitions are about to be revoked, but no other member has them yet.
 
-        An eager assignor revokes all partitions before each rebalance. A cooperative one revokes only those that move
-        to another member, and does not call this if there are none.
+        An eager assignor revokes all partitions before each rebalance. A cooperative assignor revokes only the
+        partitions that move to another member. If none move, this method is not called.
         """
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:
-        """Prepare for new partitions, after a rebalance. A ``seek`` here sets where reading starts.
+        """Prepare for new partitions, after a rebalance. To choose where reading starts, call ``seek`` here.
 
-        Called once for each completed rebalance, with an empty collection if no partition is new.
+        The method is called once for each completed rebalance. If no partition is new, the collection is empty.
         """
 
     def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:
-        """Discard the state of partitions that are lost: another member may own them already, and commits fail.
+        """Discard the state of lost partitions. Another member may own them already, and commits for them fail.
 
-        By default calls :meth:`on_partitions_revoked`.
+        By default this calls :meth:`on_partitions_revoked`.
         """
         return self.on_partitions_revoked(lost)  # with asyncio it may be an awaitable
 
 
 class ImmediateCalls(Protocol):
-    """The calls of a consumer that never wait: a :class:`Consumer` has them, and so has one for asyncio."""
+    """The calls of a consumer that never wait.
+
+    They are the same for :class:`Consumer` and for the consumer on asyncio.
+    """
 
     def subscribe(
         self,
@@ -105,24 +111,24 @@ class ImmediateCalls(Protocol):
     ) -> None:
         """Subscribe to topics by name or by pattern. The group assigns their partitions during later polls.
 
-        A new subscription replaces the one before. Without a ``group_id`` the consumer gets all partitions, and those
-        that are added later, which it reads from their beginning. (Java's consumer refuses that. kafka-python and
-        aiokafka do it.)
+        A new subscription replaces the previous one. Without a ``group_id`` the consumer gets all partitions of the
+        topics. It also gets partitions that are added later, and reads them from their beginning. (Java's consumer
+        rejects a subscription without a group. kafka-python and aiokafka accept it.)
 
-        An empty list of topics means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
-        instead.
+        An empty list of topics has the effect of :meth:`unsubscribe`. On an event loop it is an error: await
+        :meth:`unsubscribe` instead.
 
         Args:
             topics: names of topics.
-            pattern: a regular expression that must match the whole name of a topic, instead of ``topics``. The client
-                evaluates it. The broker evaluates a :class:`SubscriptionPattern`.
-            listener: is notified when partitions are assigned, revoked or lost. On an event loop its methods may be
+            pattern: a regular expression, instead of ``topics``. It must match the whole name of a topic. The client
+                evaluates a string or ``re.Pattern``. The broker evaluates a :class:`SubscriptionPattern`.
+            listener: notified when partitions are assigned, revoked or lost. On an event loop its methods may be
                 coroutines.
 
         Raises:
-            IllegalStateError: partitions are assigned by hand, the other kind of subscription is active, or a callback
-                calls this.
-            TypeError, ValueError: the topics are None, are not names, or come together with a pattern.
+            IllegalStateError: partitions are assigned by hand, or topics are subscribed and you pass a pattern (or the
+                reverse), or a callback calls this.
+            TypeError, ValueError: the topics are None, are not names, or are given together with a pattern.
 
         Example::
 
@@ -133,8 +139,8 @@ class ImmediateCalls(Protocol):
     def subscription(self) -> set[str]:
         """Return the subscribed topics. The set is empty if partitions are assigned by hand.
 
-        For a pattern these are the topics that match. For a :class:`SubscriptionPattern` these are the topics with
-        partitions that are assigned to this consumer.
+        With a pattern, the result is the set of matching topics. With a :class:`SubscriptionPattern`, it is the set of
+        topics of which this consumer has partitions.
 
         Example::
 
@@ -143,9 +149,10 @@ class ImmediateCalls(Protocol):
         ...
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions by hand, without a group. The list replaces the assignment.
+        """Assign partitions by hand, without a group. The list replaces the previous assignment.
 
-        An empty list means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe` instead.
+        An empty list has the effect of :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
+        instead.
 
         Args:
             partitions: the partitions to read.
@@ -173,8 +180,7 @@ class ImmediateCalls(Protocol):
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568).
 
-        Under ``group_protocol="consumer"`` the broker decides when to rebalance. The call then logs a warning and has
-        no effect.
+        Under ``group_protocol="consumer"`` the broker decides when to rebalance. Then this call only logs a warning.
 
         Args:
             reason: a text for the logs of the members and of the broker.
@@ -201,7 +207,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from an offset at the next poll. An offset with a leader epoch is validated first (KIP-320).
+        """Continue from an offset at the next poll. If the offset has a leader epoch, it is validated first (KIP-320).
 
         Args:
             partition: an assigned partition.
@@ -221,7 +227,7 @@ class ImmediateCalls(Protocol):
         """Continue from the start of the log. The next :meth:`poll` or :meth:`position` looks up the offset.
 
         Args:
-            partitions: assigned partitions. Without arguments, all of them.
+            partitions: assigned partitions. Without arguments: all assigned partitions.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -244,7 +250,9 @@ class ImmediateCalls(Protocol):
         ...
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until :meth:`resume`. They stay assigned and keep buffered records.
+        """Return no records of these partitions until :meth:`resume`.
+
+        They stay assigned, and their buffered records are kept.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -274,9 +282,10 @@ class ImmediateCalls(Protocol):
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end at the last fetch, or None if unknown (KIP-695).
+        """Return the number of offsets between the position and the end of the log, or None if unknown (KIP-695).
 
-        The end is that of the isolation level: the high watermark, or the last stable offset.
+        The end is the one that the last fetch reported. It is the high watermark, or with ``read_committed`` the last
+        stable offset.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -288,7 +297,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark of an assigned partition as of its last fetch, None if unknown.
+        """Return the high watermark of an assigned partition, as the last fetch reported it. None if unknown.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -300,7 +309,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown.
+        """Return the last stable offset of an assigned partition, as the last fetch reported it. None if unknown.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -314,18 +323,18 @@ class ImmediateCalls(Protocol):
     def store_offsets(self, offsets: StorableOffsets) -> None:
         """Store offsets of finished records for the next commit. This needs ``enable_auto_offset_store=False``.
 
-        Automatic commits and :meth:`commit` without offsets then take the stored offsets instead of the positions.
-        Commits are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
-        The stored offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish
-        records in any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
+        Automatic commits, and :meth:`commit` without offsets, then commit the stored offsets instead of the positions.
+        Automatic commits happen every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
+        When a partition is revoked or lost, its stored offset is dropped. If threads or tasks finish records in any
+        order, use :class:`pyconsumer.RecordProgress` to get the offsets to store.
 
         Args:
-            offsets: one or more finished records, which include all records before them. Or the *next* offset to read
-                of each partition, as :meth:`commit` takes it.
+            offsets: one or more finished records. All earlier records of their partitions count as finished, too. You
+                can also give the *next* offset to read of each partition, as for :meth:`commit`.
 
         Raises:
-            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. No offset is
-                stored.
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. In that case no
+                offset is stored.
             InvalidGroupIdError: there is no ``group_id``.
             TypeError, ValueError: the argument has another type, or an offset is negative.
 
@@ -338,7 +347,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def known_partitions(self, topic: str) -> set[int]:
-        """Return the numbers of a topic's partitions according to the metadata at hand. It may be empty.
+        """Return the numbers of a topic's partitions, from the metadata that the client has. The set may be empty.
 
         Example::
 
@@ -347,10 +356,10 @@ class ImmediateCalls(Protocol):
         ...
 
     def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name, with the names of Kafka's metrics. Times are in ms.
+        """Return counters by group and name. The names are those of Kafka's metrics. Times are in ms.
 
         Args:
-            raw: accepted for compatibility with kafka-python. There is only one form.
+            raw: accepted for compatibility with kafka-python. It has no effect.
 
         Example::
 
@@ -359,7 +368,9 @@ class ImmediateCalls(Protocol):
         ...
 
     def wakeup(self) -> None:
-        """Make the current call that waits, or the next one, raise ``WakeupError``. Any thread may call this.
+        """Make the call that is waiting raise ``WakeupError``. If no call is waiting, the next one raises it.
+
+        Any thread may call this.
 
         Example::
 
@@ -370,22 +381,22 @@ class ImmediateCalls(Protocol):
 
 @runtime_checkable
 class Consumer(ImmediateCalls, Protocol[K, V]):
-    """The calls of a consumer of keys ``K`` and values ``V``, each documented once and here.
+    """The calls of a consumer of keys ``K`` and values ``V``. Each call is documented here, for all consumers.
 
-    The calls that wait take ``timeout_ms``, the longest time to wait in ms. None means ``default_api_timeout_ms``.
+    Calls that wait take ``timeout_ms``, the longest time to wait in ms. None means ``default_api_timeout_ms``.
 
     Java: ``org.apache.kafka.clients.consumer.Consumer``.
     """
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return records that have arrived, or wait for some, and move the positions past them.
+        """Return records that have arrived, or wait for records. The positions move past the returned records.
 
         Args:
             timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
             max_records: the most records to return. By default ``max_poll_records``.
 
         Returns:
-            The records by partition, each partition's in the order of offsets. Empty if none arrived in time.
+            The records by partition, in the order of their offsets. Empty if no record arrived in time.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned, the consumer is closed, or a callback
@@ -397,12 +408,12 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
             OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
                 ``auto_offset_reset`` is ``none``.
             RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``. The
-                position stays at it.
-            CorruptRecordError: a batch is damaged. The position stays at it, and a :meth:`seek` to the error's
-                ``next_offset`` skips it.
-            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
+                position stays at that record.
+            CorruptRecordError: a batch is damaged. The position stays at the batch. To skip it, :meth:`seek` to the
+                error's ``next_offset``.
+            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected the
                 credentials, or denied access to a topic or to the group.
-            KafkaError: the group failed in another way, or the rebalance listener raised an error.
+            KafkaError: another error of the group, or the rebalance listener raised one.
 
         Example::
 
@@ -420,27 +431,29 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns, like :meth:`poll`: all that is buffered, of all partitions, up to about 8 MiB.
+        """Return records as columns: all that are buffered, of all partitions, up to about 8 MiB.
 
-        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Rows have a fixed
-        overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
+        Otherwise like :meth:`poll`.
+
+        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Each row has a
+        fixed overhead, so a batch also has at most 524,288 rows.
 
         Args:
             timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
-            max_records: the most rows to return. None for no limit besides the 8 MiB.
+            max_records: the largest number of rows to return. None sets no limit besides the 8 MiB.
             columns: names of the columns, in the order of the result. By default ``topic``, ``partition``, ``offset``,
                 ``timestamp`` (ms, UTC), ``key``, ``value`` and ``headers``. You can also name ``timestamp_type`` and
-                ``leader_epoch``. A column that is left out costs no time.
-            dictionary_topic: True encodes the topic column as a dictionary.
+                ``leader_epoch``. Leaving out a column saves time.
+            dictionary_topic: True encodes the topic column as a dictionary (a type of Arrow).
 
         Returns:
-            Rows partition by partition, in the order of offsets. If no record arrived in time, an empty batch with
-            the same schema.
+            The rows, partition by partition, in the order of their offsets. If no record arrived in time, the batch is
+            empty and has the same schema.
 
         Raises:
             ImportError: pyarrow is not installed.
             ValueError: a column is unknown, or is named twice.
-            KafkaError: as for :meth:`poll`, but no record is deserialized.
+            KafkaError: an error of :meth:`poll`, except for RecordDeserializationError.
 
         Example::
 
@@ -467,7 +480,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first.
+        """Leave the group, or drop the partitions that were assigned by hand. The rebalance listener is notified first.
 
         Raises:
             IllegalStateError: a callback calls this.
@@ -479,7 +492,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record of an assigned partition. Wait until there is a position.
+        """Return the offset of the next record of an assigned partition. If it is not known yet, wait for it.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -495,11 +508,11 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets and wait for the broker's response.
 
-        Without offsets, all positions are committed. With ``enable_auto_offset_store=False`` these are the stored
-        offsets.
+        If you give no offsets, all positions are committed. With ``enable_auto_offset_store=False`` the stored offsets
+        are committed instead.
 
-        On an event loop, commits of several tasks are sent one after the other, in the order of the calls. If a call
-        is cancelled, its request stays in flight, and the offsets may or may not be committed.
+        On an event loop, commits of several tasks are sent one after the other, in the order of the calls. If a call is
+        cancelled, its request stays in flight. Its offsets may or may not be committed.
 
         Args:
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
@@ -524,12 +537,12 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
 
         Args:
             offsets: as for :meth:`commit`.
-            callback: a later call of this consumer runs ``callback(offsets, error or None)``. On an event loop it may
-                be a coroutine function.
+            callback: a function that gets the offsets, and the error or None. A later call of this consumer runs it. On
+                an event loop it may be a coroutine function.
 
         Returns:
             The future of the commit. On an event loop it is an awaitable that raises the error of the commit, if any.
-            It need not be awaited.
+            You need not await it.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
@@ -570,10 +583,10 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
 
         Args:
             partition: one partition, or several.
-            metadata: True returns :class:`OffsetAndMetadata` instead of bare offsets.
+            metadata: True returns :class:`OffsetAndMetadata` instead of numbers.
 
         Returns:
-            The offset, or None if there is none. For several partitions a dict of these.
+            The offset, or None if there is none. If you gave several partitions: a dict of these.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
@@ -589,10 +602,12 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset of each partition whose timestamp is at or after a time, or None if there is none.
+        """Return for each partition the first offset with a timestamp at or after the given time.
+
+        None if there is none.
 
         Args:
-            timestamps: times in ms since the epoch, by partition.
+            timestamps: the time for each partition, in ms since the epoch.
 
         Raises:
             ValueError: a time is negative.
@@ -608,7 +623,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Raises as :meth:`offsets_for_times`.
+        """Return the first offset of each partition's log. The errors are those of :meth:`offsets_for_times`.
 
         Example::
 
@@ -619,9 +634,9 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record: the high watermark, or the last stable offset.
+        """Return the end of each log: the high watermark, or with ``read_committed`` the last stable offset.
 
-        Raises as :meth:`offsets_for_times`.
+        This is the offset after the last readable record. The errors are those of :meth:`offsets_for_times`.
 
         Example::
 
@@ -630,7 +645,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the numbers of a topic's partitions, None if there is no such topic.
+        """Return the numbers of a topic's partitions, or None if there is no such topic.
 
         Example::
 
@@ -639,7 +654,9 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all visible topics. Internal ones are included with ``exclude_internal_topics=False``.
+        """Return the names of all topics that this client can see.
+
+        Internal topics are included if ``exclude_internal_topics`` is False.
 
         Example::
 
@@ -648,26 +665,30 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
+        """Close the consumer.
 
-        The commit covers all returned records. It is left out while an exception is being handled, as in
-        ``finally: consumer.close()``, and when one leaves a ``with`` block: its records are returned again. A second
-        call has no effect.
+        Commits if commits are automatic, notifies the rebalance listener, leaves the group and closes all connections.
 
-        On an event loop, a :meth:`poll` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
-        another task is processing records, or was cancelled, the commit ends before the records that it got last. If
-        the closing task is cancelled, closing continues, and another call waits until it is done.
+        The commit covers all returned records. There is no commit while an exception is being handled, as in ``finally:
+        consumer.close()``, nor if an exception leaves a ``with`` block. The last records will then be returned again. A
+        second call of ``close`` has no effect.
+
+        On an event loop, a :meth:`poll` that waits in another task raises ``IllegalStateError``, and an ``async for``
+        in another task ends. If another task is processing records, or was cancelled, the commit does not cover the
+        last records of that task. If the task that closes is cancelled, closing continues in the background. Another
+        call of ``close`` then waits until it is done.
 
         Args:
-            timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
-            leave_group: True leaves the group, False stays in it. None leaves unless ``group_instance_id`` is set
-                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
-                will come back: its partitions wait for it until its session ends.
+            timeout_ms: longest time for all of this, by default 30 s. When the time is up, the connections are closed
+                all the same.
+            leave_group: True leaves the group, False stays in it. None leaves it unless ``group_instance_id`` is set
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that stays announces that it will come
+                back. The broker then keeps its partitions for it until its session ends.
 
         Raises:
-            KafkaError: the commit or the listener failed. The consumer is closed nevertheless.
-            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but may not have left the group, which
-                then waits for ``session_timeout_ms``.
+            KafkaError: the commit or the listener failed. The consumer is closed all the same.
+            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but it may not have left the group. The
+                group then waits for ``session_timeout_ms``.
 
         Example::
 

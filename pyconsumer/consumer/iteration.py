@@ -1,4 +1,4 @@
-"""Fast iteration: records are decoded ahead, and ``__next__`` takes them without a further call.
+"""Fast iteration (``for record in consumer``): takes records that were decoded ahead.
 
 Rules
 
@@ -31,11 +31,11 @@ _NOTHING: Final[list[ConsumerRecord[Any, Any]]] = []
 
 
 class PrefetchedRecords:
-    """Records that iteration may return without asking the consumer. :meth:`stop` is safe in any thread.
+    """Records that iteration may return without asking the consumer. Any thread may call :meth:`stop`.
 
     Attributes:
-        records: the records, the next one last.
-        until: time on the consumer's clock (seconds) up to which they may be taken.
+        records: the records. The next record is the last in the list.
+        until: the time (seconds, on the consumer's clock) up to which the records may be taken.
     """
 
     __slots__ = ("__weakref__", "records", "until")
@@ -46,22 +46,22 @@ class PrefetchedRecords:
         _all.add(self)
 
     def offer(self, records: list[ConsumerRecord[Any, Any]], until: float) -> None:
-        """Let iteration take these records, up to a time (seconds)."""
+        """Let iteration take these records, up to the time ``until`` (seconds)."""
         self.until = until
         self.records = records
 
     def stop(self) -> None:
-        """Let iteration take no more. Safe in any thread and in signal handlers."""
+        """Stop iteration from taking records by itself. Any thread and any signal handler may call this."""
         self.records = _NOTHING
 
 
 class PrefetchedIteration:
-    """Begins and ends the taking of prefetched records, see the rules above.
+    """Decides when iteration may take prefetched records by itself, and when not. See the rules of the module.
 
     Args:
         prefetched: the records that may be taken.
-        delegate: of the consumer.
-        call_on_enter: sets a function that the consumer's guard calls at the start of each call, or None.
+        delegate: the :class:`ConsumerDelegate` of the consumer.
+        call_on_enter: sets the function (or None) that the consumer's guard calls at the start of each call.
     """
 
     __slots__ = ("_call_on_enter", "_delegate", "_polls", "_prefetched")
@@ -78,7 +78,7 @@ class PrefetchedIteration:
         self._polls = -1  # the call that offered records
 
     def start(self) -> None:
-        """Offer the records that were decoded together with the one that is being returned."""
+        """Let iteration take the records that were decoded together with the one that is being returned."""
         delegate = self._delegate
         records, until = delegate.prefetched()
         if records:
@@ -89,16 +89,16 @@ class PrefetchedIteration:
                 self._prefetched.stop()
 
     def take_back(self) -> bool:
-        """Move positions back before the records that the last call returned, or at most a few more.
+        """Move the positions back to the first record that the last call returned, or a few records further back.
 
         Returns:
-            False if a position could not be moved, because it is being validated or reset.
+            False if a position is being validated or reset, and so could not be moved.
         """
         buffer, latest = self._delegate.fetcher.buffer, self._polls == self._delegate.metrics.polls
         return buffer.roll_back(taken=latest)
 
     def commit_on_close(self) -> CommitOnClose:
-        """Return the object that decides if closing commits the positions, see :mod:`.closing`."""
+        """Return the object that decides whether closing commits the positions. See :mod:`.closing`."""
         delegate = self._delegate
         config, metrics, buffer = delegate.config, delegate.metrics, delegate.fetcher.buffer
         return CommitOnClose(
@@ -109,14 +109,20 @@ class PrefetchedIteration:
         )
 
     def commit_taken(self) -> None:
-        """Stop, and move the position past the records that were taken. A second call has no effect."""
+        """Stop prefetched iteration, and move the position past the records that were taken.
+
+        A second call has no effect.
+        """
         self._prefetched.stop()
         self._delegate.commit_taken()
         self._call_on_enter(None)
 
     @staticmethod
     def restore(records: list[ConsumerRecord[Any, Any]], record: ConsumerRecord[Any, Any] | None) -> None:
-        """Put a record back that Ctrl-C kept from the application. None: it came before a record was taken."""
+        """Put back a record that did not reach the application because of Ctrl-C.
+
+        ``record`` is None if Ctrl-C came before a record was taken.
+        """
         if record is not None and (not records or records[-1] is not record):
             records.append(record)
 

@@ -1,4 +1,4 @@
-"""Counters of one consumer: plain numbers, to which :meth:`ConsumerMetrics.snapshot` gives Kafka's names.
+"""Counters of a consumer, and ``metrics()`` with Kafka's names.
 
 The lag of a partition is computed in :meth:`.SubscriptionState.partition_lag`.
 """
@@ -39,12 +39,13 @@ class Timing:
 
 
 class GroupMetrics:
-    """Counters of a group member. Durations are given in seconds.
+    """Counters of a group member. Durations are passed in seconds.
 
     Attributes:
-        heartbeats, joins, syncs, commits: time from request to response. Failed joins and syncs are not counted.
+        heartbeats, joins, syncs, commits: time from request to response. Joins and syncs that failed are left out.
         rebalances: time from the start of the preparation until the assignment was adopted.
-        failed_rebalances: joins and syncs that failed. Getting a member id (MEMBER_ID_REQUIRED) is no failure.
+        failed_rebalances: joins and syncs that failed. MEMBER_ID_REQUIRED does not count: it only gives the member its
+            id.
         callbacks: time spent in the rebalance listener, by ``revoked``, ``assigned`` and ``lost``.
     """
 
@@ -74,7 +75,10 @@ class GroupMetrics:
         self._last_rebalance_at = now
 
     def snapshot(self, now: float, elapsed: float) -> dict[str, float | None]:
-        """Return all values by Kafka's names. Rates are over ``elapsed`` seconds, "ago" is -1 before the first."""
+        """Return all values by Kafka's names. Rates are over ``elapsed`` seconds.
+
+        A time since the last event is -1 before the first event.
+        """
         found: dict[str, float | None] = {}
         for name, timing in (("heartbeat", self.heartbeats), ("join", self.joins), ("sync", self.syncs)):
             found[f"{name}-total"] = timing.count
@@ -110,7 +114,7 @@ class ConsumerMetrics:
     """Counters of a consumer.
 
     Attributes:
-        started_at: monotonic seconds at construction. Rates are since then.
+        started_at: monotonic seconds when the object was made. Rates cover the time since then.
     """
 
     def __init__(self, now: float) -> None:
@@ -169,10 +173,12 @@ class ConsumerMetrics:
             self.records += count
 
     def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, float | None]]:
-        """Return all values by group and name, with Kafka's names, times in ms (``-rate`` per second since the start).
+        """Return all values by group and name.
+
+        Names are Kafka's, times are in ms, and a ``-rate`` is per second since the start.
 
         Args:
-            group: counters of the group member, None without a group.
+            group: counters of the group member. None without a group.
         """
         elapsed = max(now - self.started_at, 1e-9)
         fetch: dict[str, float | None] = {

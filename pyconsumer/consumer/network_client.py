@@ -1,4 +1,4 @@
-"""The consumer's network client: an unsent queue and futures, with wakeups and the cluster's errors.
+"""The consumer's network client: its wait, ``wakeup`` and errors of the cluster.
 
 It is a :class:`~pyconsumer.network.client.NetworkClient`, and everything in the consumer's own thread talks to it:
 requests are queued in its :class:`~pyconsumer.network.client_requests.UnsentRequests`, a poll sends them, and their
@@ -30,13 +30,13 @@ __all__ = ["ConsumerNetworkClient"]
 
 
 class ConsumerNetworkClient(NetworkClient):
-    """See the module's docstring.
+    """The network client of a consumer: sends its requests, and can be woken up. See the module.
 
     Args:
         config, metadata, options: see :class:`NetworkClient`.
 
     Attributes:
-        wakeup_waits: True if :meth:`wakeup` was called and WakeupError has not been raised yet.
+        wakeup_waits: True if :meth:`wakeup` was called and ``WakeupError`` has not been raised since.
     """
 
     metadata: Metadata
@@ -49,17 +49,18 @@ class ConsumerNetworkClient(NetworkClient):
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def poll(self, until: float, future: RequestFuture[Any] | None = None, *, disable_wakeup: bool = False) -> None:
-        """Send, receive, run callbacks. Wait as :meth:`NetworkClient.poll` does.
+        """Send, receive and run callbacks. Wait like :meth:`NetworkClient.poll`.
 
         Args:
-            until: monotonic seconds. With a time in the past the sockets are served once, without waiting.
-            future: return when it is done. With None: when anything was received or failed.
-            disable_wakeup: do not raise WakeupError in this call. A wakeup stays for a later one.
+            until: monotonic seconds. If the time has passed, the sockets are served once, without waiting.
+            future: the call returns when this future is done. With None it returns when anything was received or has
+                failed.
+            disable_wakeup: True raises no ``WakeupError`` in this call. The wakeup is kept for a later call.
 
         Raises:
-            WakeupError: ``wakeup()`` was called. Responses that have arrived are not lost.
+            WakeupError: ``wakeup()`` was called. Responses that have arrived are kept.
             AuthenticationError, UnsupportedVersionError: the cluster cannot be used with these settings.
-            TopicAuthorizationFailedError, InvalidTopicError: of a topic that the consumer is interested in.
+            TopicAuthorizationFailedError, InvalidTopicError: the broker has rejected a topic of this consumer.
         """
         if self._completed.outcomes:
             self._completed.fire()
@@ -77,27 +78,33 @@ class ConsumerNetworkClient(NetworkClient):
             self.raise_cluster_error()
 
     def poll_no_wakeup(self, until: float = -math.inf, future: RequestFuture[Any] | None = None) -> None:
-        """Poll as :meth:`poll` does, but raise no WakeupError. By default serve the sockets once without waiting."""
+        """Poll without raising ``WakeupError``. By default, serve the sockets once without waiting."""
         self.poll(until, future, disable_wakeup=True)
 
     def wakeup(self) -> None:
-        """Make the current poll, or the next one, raise WakeupError. Any thread and any signal handler may call it."""
+        """Make the current poll raise ``WakeupError``, or the next one if none is running.
+
+        Any thread and any signal handler may call this.
+        """
         self.wakeup_waits = True
         super().wakeup()
 
     def wake_poll(self) -> None:
-        """Make the current poll, or the next one, return early, as another thread has changed what it waits for."""
+        """Make the current poll, or the next one, return early, because another thread has made a change."""
         super().wakeup()
 
     def raise_wakeup(self) -> None:
-        """Raise WakeupError if :meth:`wakeup` was called and wakeups are not disabled, and clear the wakeup."""
+        """Raise ``WakeupError`` if :meth:`wakeup` was called and wakeups are enabled. This clears the wakeup."""
         if self.wakeup_waits and not self._wakeups_disabled:
             self.wakeup_waits = False
             raise WakeupError("wakeup() was called")
 
     @contextmanager
     def disable_wakeups(self) -> Iterator[None]:
-        """Raise no WakeupError in this block. The first poll after it raises a pending one. May be nested."""
+        """Raise no ``WakeupError`` within this block. A pending one is raised by the first poll after it.
+
+        Blocks may be nested.
+        """
         self._wakeups_disabled += 1
         try:
             yield
@@ -105,7 +112,7 @@ class ConsumerNetworkClient(NetworkClient):
             self._wakeups_disabled -= 1
 
     def raise_cluster_error(self) -> None:
-        """Raise an error that metadata responses reported, once. See :meth:`poll`."""
+        """Raise, once, an error that metadata responses have reported. See :meth:`poll`."""
         error = self.metadata.take_fatal_error() or self.metadata.take_topic_error()
         if error is not None:
             raise error
@@ -114,7 +121,10 @@ class ConsumerNetworkClient(NetworkClient):
 
     @property
     def has_unsent(self) -> bool:
-        """True if a request waits to be sent, as one does that was queued after the last turn of a poll."""
+        """Return whether a request is waiting to be sent.
+
+        A request that was queued after the last poll is waiting, too.
+        """
         return bool(self._unsent.queues)
 
     def has_pending_requests(self) -> bool:

@@ -1,4 +1,4 @@
-"""Offsets from partition leaders: by time, the ends of logs, resets of positions, ends of leader epochs (KIP-320).
+"""Offsets from partition leaders: resets, validation (KIP-320), offsets by time, ends of logs.
 
 The functions at the top are pure: they group by leader and read responses. :class:`OffsetFetcher` sends requests and
 applies the responses to :class:`SubscriptionState`. Calls of the user are generators.
@@ -64,7 +64,10 @@ _FIRST_EPOCH_VERSION: Final = 3
 
 
 class ListedOffsets(NamedTuple):
-    """A ListOffsets response: offsets found, partitions to request again, topics that the broker denied access to."""
+    """The content of a ListOffsets response.
+
+    It has the offsets found, the partitions to request again, and the topics to which access was denied.
+    """
 
     found: dict[TopicPartition, OffsetAndTimestamp | None]
     retry: set[TopicPartition]
@@ -72,7 +75,7 @@ class ListedOffsets(NamedTuple):
 
 
 def read_listed_offsets(response: ListOffsetsResponse) -> ListedOffsets:
-    """Read a response. An offset that does not exist is found as None."""
+    """Read a response. An offset that does not exist is returned as None."""
     result = ListedOffsets({}, set(), set())
     for tp, (code, offset) in read_offsets(response).items():
         if code == Errors.NONE:
@@ -110,14 +113,14 @@ class OffsetFetcher:
         return last is not None and not last.done
 
     def raise_error(self) -> None:
-        """Raise the error of a reset or validation in the background, once."""
+        """Raise, once, the error of a reset or validation that ran in the background."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     @property
     def has_error(self) -> bool:
-        """True if :meth:`raise_error` would raise."""
+        """Return whether :meth:`raise_error` would raise."""
         return self._error is not None
 
     # -- offsets by time ---------------------------------------------------------------------------------------------
@@ -125,10 +128,10 @@ class OffsetFetcher:
     def fetch_offsets(
         self, timestamps: Mapping[TopicPartition, int], deadline: float
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Find offsets by time in ms (-2: the start of the log, -1: its end).
+        """Look up offsets by time in ms. The time -2 is the start of the log, and -1 its end.
 
         Returns:
-            The offset and timestamp found for each partition, None if there is no such record.
+            The offset and timestamp for each partition, or None if there is no such record.
 
         Raises:
             TopicAuthorizationFailedError: the broker denied access to a topic.
@@ -220,7 +223,7 @@ class OffsetFetcher:
     # -- resets ------------------------------------------------------------------------------------------------------
 
     def apply_leaders(self) -> None:
-        """Make partitions due whose leader was unknown, if metadata has changed since the last call (rule 4)."""
+        """If metadata has changed since the last call, make those partitions due whose leader was unknown (rule 4)."""
         version = self._metadata.leaders_version
         if version != self._seen_leaders:
             self._seen_leaders = version
@@ -228,7 +231,7 @@ class OffsetFetcher:
                 self._metadata.request_update()
 
     def reset_positions(self, now: float) -> None:
-        """Send ListOffsets for the partitions that wait for a reset and are due. Returns at once."""
+        """Send ListOffsets for the partitions whose reset is due. The call does not wait for responses."""
         wanted: dict[TopicPartition, ResetPolicy] = {}
         for state in self._subscriptions.needing_reset(now):
             wanted[state.topic_partition] = state.reset_policy or self._subscriptions.default_reset
@@ -287,7 +290,7 @@ class OffsetFetcher:
     # -- validation --------------------------------------------------------------------------------------------------
 
     def validate_positions(self, now: float) -> None:
-        """Send OffsetForLeaderEpoch for the positions that wait for validation and are due. Returns at once."""
+        """Send OffsetForLeaderEpoch for the positions whose validation is due. The call does not wait for responses."""
         positions: dict[int, dict[TopicPartition, FetchPosition]] = {}
         leaderless: set[TopicPartition] = set()
         for state in self._subscriptions.needing_validation(now):

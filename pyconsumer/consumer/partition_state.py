@@ -1,4 +1,4 @@
-"""One assigned partition: its fetch state, its position, and the known offsets of its log. A core: no I/O, no clock.
+"""The state of one partition: fetch state, position, paused, offsets of the log. A core: no I/O, no clock.
 
 Which moves between fetch states are possible is decided here, and which positions can be validated by their epochs
 (:attr:`FetchPosition.needs_validation`). :mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class FetchState(Enum):
-    """State of a partition on its way to being fetched from."""
+    """The fetch state of a partition: how far it is from being fetched."""
 
     INITIALIZING = "INITIALIZING"
     FETCHING = "FETCHING"
@@ -68,7 +68,7 @@ class FetchState(Enum):
 
 
 class StateRule(NamedTuple):
-    """Rules of one state: its successors, whether it needs a position, whether that may be fetched from."""
+    """The rules of one fetch state: its successors, whether it needs a position, and whether it allows fetching."""
 
     next_states: frozenset[FetchState]
     requires_position: bool
@@ -86,12 +86,12 @@ RULES: Final[dict[FetchState, StateRule]] = {
 
 
 def next_state(current: FetchState, wanted: FetchState) -> FetchState:
-    """Return ``wanted`` if the table allows it, else ``current`` (rule 5)."""
+    """Return ``wanted`` if the table allows this change, otherwise ``current`` (rule 5)."""
     return wanted if wanted in RULES[current].next_states else current
 
 
 class LeaderAndEpoch(NamedTuple):
-    """A partition's leader according to metadata. -1 stands for unknown."""
+    """A partition's leader and leader epoch, according to metadata. -1 means unknown."""
 
     leader: int = -1
     epoch: int = -1
@@ -101,7 +101,7 @@ NO_LEADER: Final = LeaderAndEpoch()
 
 
 def current_leader(metadata: Metadata, tp: TopicPartition) -> LeaderAndEpoch:
-    """Return a partition's leader according to metadata, :data:`NO_LEADER` if none is known."""
+    """Return a partition's leader according to metadata, or :data:`NO_LEADER` if none is known."""
     found = metadata.leader(tp)
     return NO_LEADER if found is None else LeaderAndEpoch(found.leader, found.leader_epoch)
 
@@ -111,7 +111,10 @@ MAX_BUFFERED_FETCHES: Final = 2
 
 
 class FetchPosition(NamedTuple):
-    """The offset of the next record, the leader epoch of the record before it, and the leader that validated it."""
+    """A position of the consumer.
+
+    It has the offset of the next record, the leader epoch of the record before it, and the leader that validated it.
+    """
 
     offset: int
     offset_epoch: int = -1
@@ -119,7 +122,7 @@ class FetchPosition(NamedTuple):
 
     @property
     def needs_validation(self) -> bool:
-        """True if this leader has to confirm the position before it is fetched from (rule 3)."""
+        """Return whether the leader must confirm the position before fetching from it (rule 3)."""
         return self.offset_epoch >= 0 and self.leader.epoch >= 0
 
 
@@ -127,22 +130,23 @@ class TopicPartitionState:
     """State of one assigned partition.
 
     Attributes:
-        is_fetchable: True if a fetch may be sent, apart from buffers and errors: FETCHING, not paused, not about to be
-            revoked.
+        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused, and it is not
+            about to be revoked. Buffers and errors are not considered.
         position: offset of the next record to return, or None. It moves when records are returned.
-        fetch_offset: offset at which the next fetch starts: the end of the last batch that was scanned. It is ahead of
+        fetch_offset: offset at which the next fetch starts. It is the end of the last scanned batch, so it is ahead of
             the position by the buffered records.
-        fetch_epoch: changes whenever buffered records or fetches in flight become invalid. A response counts only if it
-            was requested in the same epoch.
-        buffered_fetches: number of fetches that wait to be returned.
-        retry_at: no reset or validation is sent before this time (seconds).
-        awaits_leader: True while ``retry_at`` is set only because the partition has no known leader.
+        fetch_epoch: a number that changes whenever buffered records or fetches in flight become invalid. A response is
+            valid only if it was requested in the current epoch.
+        buffered_fetches: the number of fetches whose records wait to be returned.
+        retry_at: the time (seconds) before which no reset and no validation is sent.
+        awaits_leader: True if ``retry_at`` is set only because the partition has no known leader.
         fetch_blocked: True while an error waits to be raised. Another fetch would bring the same error.
-        fetch_not_before: no fetch is sent before this time (seconds), after a retriable error.
-        preferred_replica: node to fetch from instead of the leader (KIP-392) until ``preferred_until``, or -1.
-        high_watermark, last_stable_offset, log_start_offset: as of the last response, -1 if unknown.
+        fetch_not_before: the time (seconds) before which no fetch is sent, after a retriable error.
+        preferred_replica: the node to fetch from instead of the leader (KIP-392) until ``preferred_until``. -1 for
+            none.
+        high_watermark, last_stable_offset, log_start_offset: the offsets in the last response. -1 if unknown.
         end_offset_requested: True while a request for the end of the log is in flight.
-        topic_id: the id of the topic that the position belongs to, zeros if unknown. See :mod:`.topic_ids`.
+        topic_id: the id of the topic to which the position belongs. Zeros if unknown. See :mod:`.topic_ids`.
         stored: the offset to commit that the application has stored, or None. It is used if positions are not
             committed.
     """
@@ -202,29 +206,32 @@ class TopicPartitionState:
 
     @property
     def fetch_position(self) -> FetchPosition | None:
-        """The position with its leader epochs, or None."""
+        """The position together with its leader epochs, or None."""
         if self.position is None:
             return None
         return FetchPosition(self.position, self.offset_epoch, self.position_leader)
 
     @property
     def has_valid_position(self) -> bool:
-        """True if the position may be fetched from."""
+        """Return whether there is a position from which fetching is allowed."""
         return self.state is FetchState.FETCHING
 
     @property
     def committable(self) -> OffsetAndMetadata | None:
-        """The position as an offset to commit, or None."""
+        """The position in the form of an offset to commit, or None."""
         if self.position is None or not RULES[self.state].requires_position:
             return None
         return OffsetAndMetadata(self.position, "", self.offset_epoch)
 
     def store(self, offset: OffsetAndMetadata) -> None:
-        """Note an offset to commit, instead of the one stored before."""
+        """Store an offset to commit. It replaces the one stored before."""
         self.stored = offset
 
     def move_to(self, wanted: FetchState, position: FetchPosition | None = None) -> bool:
-        """Move to a state, with a position if it needs one, and return whether the table allowed it (rules 5 and 6)."""
+        """Change to a state, with a position if the state needs one.
+
+        Return whether the table allowed it (rules 5 and 6).
+        """
         if next_state(self.state, wanted) is not wanted or wanted not in RULES[self.state].next_states:
             return False
         if RULES[wanted].requires_position:
@@ -247,11 +254,11 @@ class TopicPartitionState:
         """Move the position past records that were returned to the application.
 
         Args:
-            offset: the offset after the last of them.
-            offset_epoch: the leader epoch of the last of them, -1 if unknown.
+            offset: the offset after the last of these records.
+            offset_epoch: the leader epoch of the last of these records, -1 if unknown.
 
         Raises:
-            IllegalStateError: the partition has no position that records may be returned from.
+            IllegalStateError: the partition has no position from which records may be returned.
         """
         if self.state is not FetchState.FETCHING:
             raise IllegalStateError(f"{self.topic_partition} has no valid position to move: it is {self.state.name}")
@@ -259,21 +266,21 @@ class TopicPartitionState:
         self.offset_epoch = offset_epoch
 
     def set_topic_id(self, topic_id: bytes) -> None:
-        """Note the id of the topic that the position belongs to from now on."""
+        """Store the id of the topic to which the position now belongs."""
         self.topic_id = topic_id
 
     def forget_log(self) -> None:
-        """Forget the stored offset, and the offsets of the log: there is another log."""
+        """Forget the stored offset and the offsets of the log, because the partition has a new log."""
         self.stored = None
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.forget_preferred_replica()
 
     def set_leader(self, leader: LeaderAndEpoch) -> None:
-        """Note the leader that the position is valid for."""
+        """Store the leader for which the position is valid."""
         self.position_leader = leader
 
     def restart_fetching(self, fetch_epoch: int) -> None:
-        """Forget buffered records and fetches in flight: fetch from the position again, in a new epoch."""
+        """Forget buffered records and fetches in flight. Fetching starts again from the position, in a new epoch."""
         self.fetch_epoch = fetch_epoch
         self.fetch_offset = -1 if self.position is None else self.position
         self.buffered_fetches = 0
@@ -283,23 +290,23 @@ class TopicPartitionState:
     # -- assignment and pausing --------------------------------------------------------------------------------------
 
     def keep(self) -> None:
-        """Stay assigned: a revocation that was planned is over."""
+        """End a planned revocation: the partition stays assigned."""
         self.pending_revocation = False
         self._update_fetchable()
 
     def unassign(self, fetch_epoch: int) -> None:
-        """Make everything that was fetched or requested invalid, as the partition is no longer assigned."""
+        """Make all fetches and requests of the partition invalid, because it is no longer assigned."""
         self.pending_revocation = False
         self._update_fetchable()
         self.fetch_epoch = fetch_epoch
 
     def mark_pending_revocation(self) -> None:
-        """Stop fetching and returning records: the partition is about to be revoked."""
+        """Stop fetching and returning records, because the partition is about to be revoked."""
         self.pending_revocation = True
         self.is_fetchable = False
 
     def pause(self) -> None:
-        """Fetch and return no records until :meth:`resume`. The position and buffered records stay."""
+        """Fetch and return no records until :meth:`resume`. The position and the buffered records are kept."""
         self.paused = True
         self.is_fetchable = False
 
@@ -314,16 +321,19 @@ class TopicPartitionState:
     # -- resets and validation ---------------------------------------------------------------------------------------
 
     def reset_by(self, policy: ResetPolicy | None) -> None:
-        """Set the policy by which a new position is found. None: a position is no longer wanted."""
+        """Set the policy by which a new position is found. None: no new position is wanted any more."""
         self.reset_policy = policy
 
     def retry_later(self, retry_at: float, *, awaits_leader: bool = False) -> None:
-        """Send no reset or validation before a time (seconds), or before there is a leader if only that is missing."""
+        """Send no reset and no validation before the time ``retry_at`` (seconds).
+
+        With ``awaits_leader`` the wait also ends when the partition has a leader.
+        """
         self.retry_at = retry_at
         self.awaits_leader = awaits_leader
 
     def retry_now(self) -> None:
-        """Let a reset or validation be sent at once."""
+        """Allow a reset or validation to be sent at once."""
         self.retry_at = 0.0
         self.awaits_leader = False
 
@@ -331,15 +341,15 @@ class TopicPartitionState:
 
     @property
     def is_full(self) -> bool:
-        """True if no more may be fetched before a buffered fetch has been removed."""
+        """Return whether no more may be fetched until a buffered fetch has been removed."""
         return self.fetch_blocked or self.buffered_fetches >= MAX_BUFFERED_FETCHES
 
     def add_buffered(self, end_offset: int, blocks: bool) -> bool:
         """Count one more buffered fetch, and fetch from its end next. Return :attr:`is_full`.
 
         Args:
-            end_offset: the offset after its last batch.
-            blocks: no more is to be fetched before this one has been removed.
+            end_offset: the offset after the last batch of this fetch.
+            blocks: True if no more may be fetched until this fetch has been removed.
         """
         self.fetch_offset = end_offset
         self.buffered_fetches = buffered = self.buffered_fetches + 1
@@ -348,10 +358,10 @@ class TopicPartitionState:
         return buffered >= MAX_BUFFERED_FETCHES or self.fetch_blocked
 
     def remove_buffered(self, blocks: bool) -> bool:
-        """Count one buffered fetch less. ``blocks`` is as it was added with.
+        """Count one buffered fetch less. Pass the same ``blocks`` as to :meth:`add_buffered`.
 
         Returns:
-            True if the partition was full, so that it may be fetched again now.
+            True if the partition was full, so it may now be fetched again.
         """
         was_full = self.is_full
         self.buffered_fetches -= 1
@@ -360,7 +370,7 @@ class TopicPartitionState:
         return was_full
 
     def end_buffered(self, offset: int, offset_epoch: int, blocks: bool) -> bool:
-        """Do the work of :meth:`advance` and :meth:`remove_buffered`, when a fetch has been returned to its end."""
+        """Do :meth:`advance` and :meth:`remove_buffered` in one step, after the last record of a fetch."""
         if self.state is not FetchState.FETCHING:
             self.advance(offset, offset_epoch)  # raises
         self.position = offset
@@ -373,16 +383,16 @@ class TopicPartitionState:
         return buffered >= MAX_BUFFERED_FETCHES
 
     def clear_buffered(self) -> None:
-        """Count no buffered fetch any more."""
+        """Set the number of buffered fetches to 0."""
         self.buffered_fetches = 0
         self.fetch_blocked = False
 
     def back_off(self, until: float) -> None:
-        """Send no fetch before a time (seconds)."""
+        """Send no fetch before the time ``until`` (seconds)."""
         self.fetch_not_before = until
 
     def prefer_replica(self, node_id: int, until: float) -> None:
-        """Fetch from a follower until a time (seconds), as the leader proposed (KIP-392)."""
+        """Fetch from a follower until the time ``until`` (seconds), as the leader has proposed (KIP-392)."""
         self.preferred_replica = node_id
         self.preferred_until = until
 
@@ -393,7 +403,7 @@ class TopicPartitionState:
     # -- offsets of the log ------------------------------------------------------------------------------------------
 
     def update_log_offsets(self, high_watermark: int, last_stable_offset: int, log_start_offset: int) -> None:
-        """Note offsets that a fetch response gave. A negative one is unknown and ignored."""
+        """Store the offsets from a fetch response. A negative offset is unknown and is ignored."""
         if high_watermark >= 0:
             self.high_watermark = high_watermark
         if last_stable_offset >= 0:
@@ -402,11 +412,11 @@ class TopicPartitionState:
             self.log_start_offset = log_start_offset
 
     def request_end_offset(self) -> None:
-        """Note that the end of the log has been requested, so that it is requested once."""
+        """Record that the end of the log has been requested, so that it is not requested twice."""
         self.end_offset_requested = True
 
     def on_end_offset(self, offset: int | None, *, read_committed: bool) -> None:
-        """Note the end of the log, as the isolation level sees it. None: the request failed."""
+        """Store the end of the log, as the isolation level sees it. None means that the request failed."""
         self.end_offset_requested = False
         if offset is None:
             return

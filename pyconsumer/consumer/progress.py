@@ -1,4 +1,4 @@
-"""Which records are finished when threads or tasks process them in any order, and so which offsets may be committed.
+"""``RecordProgress``: which offsets may be committed if threads finish records in any order.
 
 Rules
 
@@ -121,9 +121,9 @@ class _Partition:
 
 
 class RecordProgress:
-    """Keeps which records are under way and which are finished, partition by partition.
+    """Keeps track of records that are being processed and records that are finished, for each partition.
 
-    For programs that hand records to threads or tasks and commit the finished ones::
+    For programs that pass records to threads or tasks and commit the finished ones::
 
         progress = RecordProgress()
         for record in consumer.poll(timeout_ms=1000).records():
@@ -131,11 +131,11 @@ class RecordProgress:
             pool.submit(work, record)              # which ends with progress.finish(record)
         consumer.store_offsets(progress.take())    # all that are finished without a gap
 
-    In a group, the rebalance listener waits for unfinished records (:meth:`wait`), stores and commits them, and drops
-    the partitions (:meth:`drop`). ``examples/worker_pool.py`` is a whole program.
+    In a group, use a rebalance listener that waits for unfinished records (:meth:`wait`), stores and commits them, and
+    drops the partitions (:meth:`drop`). ``examples/worker_pool.py`` is a complete program.
 
-    All methods may be called from any thread. ``len(progress)`` is how many records are under way, which a program may
-    use to read no more than it can hold.
+    All methods may be called from any thread. ``len(progress)`` is the number of records that are being processed. A
+    program can use it to stop reading when it has enough records.
 
     Args:
         gaps: also keep the records that are finished above the offset to commit. Their offsets are in the metadata of
@@ -152,7 +152,7 @@ class RecordProgress:
     def add(
         self, records: ConsumerRecord[K, V] | Iterable[ConsumerRecord[K, V]] | ConsumerRecords[K, V]
     ) -> list[ConsumerRecord[K, V]]:
-        """Note records that are about to be processed, in the order in which they were read.
+        """Add records that are about to be processed, in the order in which they were read.
 
         Args:
             records: a record, several, or the result of a ``poll``. With the latter, offsets without records after
@@ -196,13 +196,13 @@ class RecordProgress:
             self._partitions[as_partition(partition)] = made
 
     def finish(self, record: Any) -> bool:
-        """Note that a record is finished.
+        """Mark a record as finished.
 
         Args:
-            record: one that was added. Anything with ``topic``, ``partition`` and ``offset``.
+            record: a record that was added. Any object with ``topic``, ``partition`` and ``offset`` will do.
 
         Returns:
-            False if it is not under way: its partition was dropped, or it is finished already.
+            False if the record is not being processed: its partition was dropped, or it was finished before.
         """
         with self._changed:
             found = self._partitions.get(make_tuple(TopicPartition, (record.topic, record.partition)))
@@ -213,14 +213,14 @@ class RecordProgress:
             return True
 
     def take(self, *, again: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to store or commit that are new since the last call: all records before them are finished.
+        """Return the offsets to store or commit that are new since the last call. All records before them are finished.
 
         Args:
             again: also return those that have not changed, as after a commit that failed.
 
         Returns:
-            The next offset to read by partition, with leader epoch, as ``store_offsets`` and ``commit`` take it. With
-            ``gaps``, a partition is also returned if only records above its offset were finished.
+            The next offset to read by partition, with leader epoch, in the form for ``store_offsets`` and
+            ``commit``. With ``gaps``, a partition is also returned if only records above its offset were finished.
         """
         with self._changed:
             taken = {tp: one.take(self._limit, again=again) for tp, one in self._partitions.items()}
@@ -235,14 +235,14 @@ class RecordProgress:
             return {tp: min(one.unfinished) for tp, one in self._partitions.items() if one.unfinished}
 
     def wait(self, partitions: Iterable[TopicPartition] | None = None, timeout_ms: float | None = None) -> bool:
-        """Wait until no record of these partitions is under way.
+        """Wait until no record of these partitions is being processed.
 
         Args:
-            partitions: by default all.
-            timeout_ms: longest time to wait. None: as long as it takes.
+            partitions: the partitions. By default all.
+            timeout_ms: longest time to wait, in ms. None waits without limit.
 
         Returns:
-            False if the time ran out before.
+            False if the time was up before that.
         """
         wanted = None if partitions is None else [as_partition(tp) for tp in partitions]
         until = math.inf if timeout_ms is None else time.monotonic() + seconds_of(timeout_ms)
@@ -259,7 +259,7 @@ class RecordProgress:
             return True
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget partitions that were revoked or lost. Their unfinished records count no longer."""
+        """Forget partitions that were revoked or lost, including their unfinished records."""
         with self._changed:
             for tp in partitions:
                 self._partitions.pop(as_partition(tp), None)

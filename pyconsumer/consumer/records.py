@@ -17,9 +17,12 @@ NextOffsets = Mapping[TopicPartition, tuple[int, str, int]]
 
 
 class ConsumerRecords(dict[TopicPartition, "list[ConsumerRecord[K, V]]"], Generic[K, V]):
-    """Records by partition, in offset order: a ``dict`` of :class:`TopicPartition` to lists, none of them empty.
+    """Records by partition, in offset order.
 
-    False if there are no records. ``len()`` counts partitions, :meth:`count` counts records. Java: ``ConsumerRecords``.
+    It is a ``dict`` from :class:`TopicPartition` to lists of records, and no list is empty.
+
+    It is false if there are no records. ``len()`` counts partitions, :meth:`count` counts records. Java:
+    ``ConsumerRecords``.
     """
 
     __slots__ = ("_next_offsets",)
@@ -33,7 +36,7 @@ class ConsumerRecords(dict[TopicPartition, "list[ConsumerRecord[K, V]]"], Generi
         self._next_offsets = next_offsets
 
     def records(self, of: TopicPartition | str | None = None) -> Iterator[ConsumerRecord[K, V]]:
-        """Iterate over all records, or over those of one partition or of one topic."""
+        """Iterate over all records, or over the records of one partition or of one topic."""
         if of is None:
             return chain.from_iterable(self.values())
         if isinstance(of, str):
@@ -41,7 +44,7 @@ class ConsumerRecords(dict[TopicPartition, "list[ConsumerRecord[K, V]]"], Generi
         return iter(self.get(of, ()))
 
     def partitions(self) -> set[TopicPartition]:
-        """Return the partitions that have records here."""
+        """Return the partitions of which there are records."""
         return set(self)
 
     def count(self) -> int:
@@ -50,14 +53,14 @@ class ConsumerRecords(dict[TopicPartition, "list[ConsumerRecord[K, V]]"], Generi
 
     @property
     def is_empty(self) -> bool:
-        """True if there are no records."""
+        """Return whether there are no records."""
         return not self
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit once these records have been processed (KIP-1094).
 
-        These are the positions after the records of each partition, with leader epochs. They may be higher than the
-        last offset plus 1, if transaction markers or compacted records follow.
+        For each partition this is the position after its records, with leader epoch. If transaction markers or
+        compacted records follow the last record, the position is higher than that record's offset plus 1.
         """
         if self._next_offsets is not None:
             return {tp: OffsetAndMetadata(*found) for tp, found in self._next_offsets.items()}
@@ -72,7 +75,10 @@ class ConsumerRecords(dict[TopicPartition, "list[ConsumerRecord[K, V]]"], Generi
 
 
 def empty_records(next_offsets: NextOffsets) -> ConsumerRecords[Any, Any]:
-    """Return an empty ``ConsumerRecords`` to fill in place. Bypasses ``__init__``, which is too slow for every poll."""
+    """Return an empty ``ConsumerRecords`` that can be filled.
+
+    It skips ``__init__``, which is too slow for every poll.
+    """
     made: ConsumerRecords[Any, Any] = ConsumerRecords.__new__(ConsumerRecords)
     made._next_offsets = next_offsets
     return made

@@ -1,4 +1,6 @@
-"""The subscription, the assignment and the state of each partition. A core: no I/O, no clock, no callback.
+"""Subscription, assignment, positions: resets, lag, and the offsets that commits cover.
+
+A core: no I/O, no clock, no callback.
 
 Rules
 
@@ -53,7 +55,7 @@ _UNDEFINED = -1
 
 
 class SubscriptionType(Enum):
-    """The way in which this consumer gets its partitions."""
+    """The way in which the consumer gets its partitions."""
 
     NONE = "NONE"
     AUTO_TOPICS = "AUTO_TOPICS"
@@ -66,20 +68,20 @@ _NO_STATES: Final[Mapping[TopicPartition, TopicPartitionState]] = {}
 
 
 class SubscriptionState:
-    """The subscription and the assigned partitions' states.
+    """The subscription, and the state of each assigned partition.
 
     Args:
-        default_reset: ``auto_offset_reset``.
-        store_positions: True to commit the positions, False to commit the stored offsets.
+        default_reset: the setting ``auto_offset_reset``.
+        store_positions: True if commits take the positions, False if they take the stored offsets.
 
     Attributes:
-        default_reset: ``auto_offset_reset``.
+        default_reset: the setting ``auto_offset_reset``.
         type: the kind of subscription.
         listener: the application's rebalance listener.
         assignment_id: increases with each change of the assignment.
-        changed: the journal (rule 4), which :meth:`take_changed` and :meth:`note_changed` change.
-        in_hand: see rule 9. Empty in a poll.
-        keeps_positions: see rule 10. False by default.
+        changed: the journal (rule 4). :meth:`take_changed` and :meth:`note_changed` change it.
+        in_hand: the records that the application may be working on (rule 9). Empty during a poll.
+        keeps_positions: True if positions outlast an eager rebalance (rule 10). By default False.
     """
 
     def __init__(self, default_reset: ResetPolicy = LATEST, *, store_positions: bool = True) -> None:
@@ -105,7 +107,7 @@ class SubscriptionState:
     # -- subscription ------------------------------------------------------------------------------------------------
 
     def check_type(self, wanted: SubscriptionType) -> None:
-        """Raise ``IllegalStateError`` if there is a subscription of another kind."""
+        """Raise ``IllegalStateError`` if the consumer has a subscription of another type."""
         if self.type not in (SubscriptionType.NONE, wanted):
             raise IllegalStateError(
                 "subscription to topics, to a pattern and assigned partitions exclude one another:"
@@ -113,7 +115,10 @@ class SubscriptionState:
             )
 
     def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None = None) -> bool:
-        """Subscribe to topics. Return whether their set changed. The assignment stays until the group changes it."""
+        """Subscribe to topics. Return whether the set of topics has changed.
+
+        The assignment stays the same until the group changes it.
+        """
         self.check_type(SubscriptionType.AUTO_TOPICS)
         self.type = SubscriptionType.AUTO_TOPICS
         self.listener = listener
@@ -124,20 +129,23 @@ class SubscriptionState:
         self.listener = listener
 
     def subscribe_pattern(self, pattern: re.Pattern[str], listener: ConsumerRebalanceListener | None = None) -> None:
-        """Subscribe to the topics whose whole name matches. :meth:`subscribe_from_pattern` sets them."""
+        """Subscribe to the topics whose whole name matches. :meth:`subscribe_from_pattern` then sets the topics."""
         self.check_type(SubscriptionType.AUTO_PATTERN)
         self.type = SubscriptionType.AUTO_PATTERN
         self.listener = listener
         self._pattern = pattern
 
     def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
-        """Set the topics that match the pattern now, and return whether their set changed."""
+        """Set the topics that match the pattern now. Return whether this set has changed."""
         if self.type is not SubscriptionType.AUTO_PATTERN:
             raise IllegalStateError("there is no pattern subscription")
         return self._change_subscription(frozenset(topics))
 
     def subscribe_remote_pattern(self, pattern: str, listener: ConsumerRebalanceListener | None = None) -> None:
-        """Subscribe to the topics that the broker finds to match. Those with assigned partitions are known here."""
+        """Subscribe to a pattern that the broker evaluates.
+
+        Of the matching topics, only those with partitions assigned to this member are known here.
+        """
         self.check_type(SubscriptionType.AUTO_PATTERN_RE2J)
         self.type = SubscriptionType.AUTO_PATTERN_RE2J
         self.listener = listener
@@ -149,11 +157,11 @@ class SubscriptionState:
 
     @property
     def remote_pattern(self) -> str | None:
-        """Return the pattern that the broker evaluates, None if there is none."""
+        """Return the pattern that the broker evaluates, or None."""
         return self._remote_pattern
 
     def matches_pattern(self, topic: str) -> bool:
-        """Return whether the subscribed pattern matches this topic."""
+        """Return whether a topic matches the subscribed pattern."""
         return self._pattern is not None and self._pattern.fullmatch(topic) is not None
 
     @property
@@ -162,7 +170,7 @@ class SubscriptionState:
 
     @property
     def has_auto_assigned(self) -> bool:
-        """True if the group assigns the partitions."""
+        """Return whether the group assigns the partitions."""
         return self.type in (
             SubscriptionType.AUTO_TOPICS,
             SubscriptionType.AUTO_PATTERN,
@@ -171,23 +179,26 @@ class SubscriptionState:
 
     @property
     def has_none(self) -> bool:
-        """True if no topic is subscribed and no partition assigned."""
+        """Return whether no topic is subscribed and no partition is assigned."""
         return self.type is SubscriptionType.NONE
 
     def subscription(self) -> set[str]:
         """Return the subscribed topics. The set is empty if partitions are assigned by hand.
 
-        With a pattern: the topics that match. If the broker evaluates it: those with partitions assigned to this
-            member.
+        With a pattern, the result is the set of matching topics. If the broker evaluates the pattern, it is the set of
+        topics of which this member has partitions.
         """
         return set(self._subscription) if self.has_auto_assigned else set()
 
     def metadata_topics(self) -> set[str]:
-        """Return the topics whose metadata is needed: our own and, for the group's leader, those of all members."""
+        """Return the topics whose metadata is needed.
+
+        These are the subscribed topics. If this member leads the group, they are the topics of all members.
+        """
         return set(self._subscription | self._group_subscription)
 
     def group_subscribe(self, topics: Iterable[str]) -> bool:
-        """As the group's leader, set the topics of all members, and return whether one of them is new."""
+        """As leader of the group, set the topics of all members. Return whether one of them is new."""
         if not self.has_auto_assigned:
             raise IllegalStateError("there is no group subscription")
         known = self._subscription | self._group_subscription
@@ -195,11 +206,11 @@ class SubscriptionState:
         return not known >= self._group_subscription
 
     def reset_group_subscription(self) -> None:
-        """Forget the topics of other members: this one no longer leads the group."""
+        """Forget the topics of other members, because this member no longer leads the group."""
         self._group_subscription = frozenset()
 
     def assign_from_user(self, partitions: Collection[TopicPartition]) -> bool:
-        """Assign partitions by hand, and return whether their set of topics changed."""
+        """Assign partitions by hand. Return whether the set of their topics has changed."""
         self.check_type(SubscriptionType.USER_ASSIGNED)
         self.type = SubscriptionType.USER_ASSIGNED
         wanted = set(partitions)
@@ -209,11 +220,11 @@ class SubscriptionState:
         return self._change_subscription(frozenset(tp.topic for tp in wanted))
 
     def assign_from_subscribed(self, partitions: Collection[TopicPartition], generation: int | None = None) -> None:
-        """Adopt the assignment that the group's leader (or the coordinator) computed for this member.
+        """Adopt the assignment that the group has computed for this member.
 
         Args:
-            partitions: the partitions.
-            generation: of the group, if a rebalance ends with this assignment (rule 10).
+            partitions: the assigned partitions.
+            generation: the group's generation, if this assignment ends a rebalance (rule 10).
         """
         if not self.has_auto_assigned:
             raise IllegalStateError("partitions cannot be assigned by the group: no topic is subscribed")
@@ -225,23 +236,23 @@ class SubscriptionState:
             self._subscription = frozenset(tp.topic for tp in self._assignment)
 
     def remember_revoked(self, generation: int) -> None:
-        """Remember the states of all partitions, which are about to be revoked in this generation (rule 10)."""
+        """Remember the states of all partitions, because they are about to be revoked in this generation (rule 10)."""
         if self.keeps_positions:
             self._revoked = dict(self._assignment)
             self._revoked_in = generation
 
     def forget_revoked(self) -> None:
-        """Forget the remembered states. The partitions begin at the committed offsets when they come back."""
+        """Forget the remembered states. If such a partition comes back, it starts at its committed offset."""
         self._revoked = {}
         self._revoked_in = -1
 
     @property
     def has_revoked(self) -> bool:
-        """True while a rebalance has revoked partitions that it may give back (rule 10)."""
+        """Return whether a rebalance has revoked partitions and may still give them back (rule 10)."""
         return bool(self._revoked) and not self._assignment
 
     def revoked(self, tp: TopicPartition) -> TopicPartitionState | None:
-        """Return the remembered state of a partition that this rebalance may give back, or None."""
+        """Return the remembered state of a partition that the current rebalance may give back, or None."""
         return None if tp in self._assignment else self._revoked.get(tp)
 
     def assignment_matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
@@ -303,7 +314,7 @@ class SubscriptionState:
         return set(self._assignment)
 
     def assigned_list(self) -> list[TopicPartition]:
-        """Return the assigned partitions in fetch order, those of a topic together."""
+        """Return the assigned partitions in fetch order. Partitions of the same topic are next to each other."""
         return list(self._assignment)
 
     def states(self) -> Iterator[TopicPartitionState]:
@@ -315,19 +326,19 @@ class SubscriptionState:
         return len(self._assignment)
 
     def get(self, tp: TopicPartition) -> TopicPartitionState | None:
-        """Return the state of a partition, None if it is not assigned."""
+        """Return the state of a partition, or None if it is not assigned."""
         return self._assignment.get(tp)
 
     @property
     def by_partition(self) -> Mapping[TopicPartition, TopicPartitionState]:
-        """The states of all assigned partitions, to read until the assignment changes."""
+        """The states of all assigned partitions. They may be read until the assignment changes."""
         return self._assignment
 
     def state(self, tp: TopicPartition) -> TopicPartitionState:
         """Return the state of an assigned partition.
 
         Raises:
-            IllegalStateError: it is not assigned.
+            IllegalStateError: the partition is not assigned.
         """
         found = self._assignment.get(tp)
         if found is None:
@@ -335,19 +346,19 @@ class SubscriptionState:
         return found
 
     def move_to_end(self, tp: TopicPartition) -> None:
-        """Put a partition behind the others in the next full fetch."""
+        """Put a partition last in the order for the next full fetch."""
         state = self._assignment.pop(tp, None)
         if state is not None:
             self._assignment[tp] = state
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop fetching and returning records of these partitions: they are about to be revoked."""
+        """Stop fetching and returning records of these partitions, because they are about to be revoked."""
         for tp in partitions:
             self.state(tp).mark_pending_revocation()
             self.changed[tp] = None
 
     def take_changed(self) -> list[TopicPartition]:
-        """Return the partitions whose state, position or assignment changed since the last call."""
+        """Return the partitions whose state, position or assignment has changed since the last call."""
         if not self.changed:
             return []
         changed = list(self.changed)
@@ -355,7 +366,7 @@ class SubscriptionState:
         return changed
 
     def note_changed(self, tp: TopicPartition) -> None:
-        """Put a partition into the journal, because its next fetch may change."""
+        """Add a partition to the journal, because its next fetch may change."""
         self.changed[tp] = None
 
     # -- pausing -----------------------------------------------------------------------------------------------------
@@ -374,7 +385,10 @@ class SubscriptionState:
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, tp: TopicPartition, position: FetchPosition) -> None:
-        """Continue from ``position``, validated first if its epoch and that of the leader are known (KIP-320)."""
+        """Continue from ``position``.
+
+        If its leader epoch and that of the leader are known, it is validated first (KIP-320).
+        """
         state = self.state(tp)
         self._found(state, position)
         if position.needs_validation:
@@ -385,7 +399,10 @@ class SubscriptionState:
         self._found(self.state(tp), position)
 
     def initialise(self, tp: TopicPartition, committed: OffsetAndMetadata, leader: LeaderAndEpoch = NO_LEADER) -> bool:
-        """Set a committed offset and return True. Return False if the partition waits for none, and set nothing."""
+        """Set a committed offset as position, and return True.
+
+        If the partition is not waiting for a committed offset, set nothing and return False.
+        """
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.INITIALIZING:
             return False
@@ -393,7 +410,7 @@ class SubscriptionState:
         return True
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: the position of each partition that has one, or the stored offsets (rule 8)."""
+        """Return the offsets to commit: all positions, or the stored offsets (rule 8)."""
         found = {}
         for tp, state in self._assignment.items():
             committable = state.committable if self._store_positions else state.stored
@@ -402,10 +419,10 @@ class SubscriptionState:
         return found
 
     def store_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store offsets to commit, but none of them if one of the partitions is not assigned.
+        """Store offsets to commit. If one of the partitions is not assigned, nothing is stored.
 
         Raises:
-            IllegalStateError: positions are committed, or a partition is not assigned.
+            IllegalStateError: commits take the positions, or a partition is not assigned.
         """
         if self._store_positions:
             raise IllegalStateError(
@@ -419,15 +436,15 @@ class SubscriptionState:
             self._assignment[tp].store(offset)
 
     def keep_positions(self) -> None:
-        """Continue at the positions of partitions that an eager rebalance gives back (rule 10)."""
+        """From now on, keep the positions of partitions that an eager rebalance gives back (rule 10)."""
         self.keeps_positions = True
 
     def note_in_hand(self, begins: Mapping[TopicPartitionState, int]) -> None:
-        """Note where the records begin that the application may still be working on (rule 9)."""
+        """Store the offsets at which the records begin that the application may still be working on (rule 9)."""
         self.in_hand = begins
 
     def all_finished(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets of :meth:`all_consumed`, but none behind a record in the application's hands (rule 9)."""
+        """Return the offsets of :meth:`all_consumed`, without records that the application is working on (rule 9)."""
         found = self.all_consumed()
         if self._store_positions:
             for state, offset in self.in_hand.items():
@@ -442,7 +459,7 @@ class SubscriptionState:
 
     @property
     def has_all_fetch_positions(self) -> bool:
-        """True if every assigned partition may be fetched from, apart from pauses."""
+        """Return whether all assigned partitions may be fetched, apart from paused ones."""
         return not self._not_fetching
 
     def needing_reset(self, now: float) -> list[TopicPartitionState]:
@@ -454,7 +471,7 @@ class SubscriptionState:
         return [s for s in self._not_fetching.values() if s.state is FetchState.AWAIT_VALIDATION and s.retry_at <= now]
 
     def next_retry_at(self) -> float:
-        """Return when the next reset or validation is due, ``inf`` if none is pending."""
+        """Return when the next reset or validation is due, or ``inf`` if none is pending."""
         wanted = (FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION)
         return min((s.retry_at for s in self._not_fetching.values() if s.state in wanted), default=float("inf"))
 
@@ -464,10 +481,10 @@ class SubscriptionState:
             state.retry_now()
 
     def on_leaders(self, leader: LeaderOf) -> bool:
-        """After a change of metadata, make everything due that waited only for a leader and has one now.
+        """After a change of metadata, make all operations due that waited only for a leader and have one now.
 
         Returns:
-            True if something still waits for a leader.
+            True if another operation still waits for a leader.
         """
         leaderless = False
         for tp, state in self._not_fetching.items():
@@ -482,7 +499,7 @@ class SubscriptionState:
         return [tp for tp, state in self._not_fetching.items() if state.state is wanted]
 
     def drop_fetched(self, partitions: Iterable[TopicPartition]) -> None:
-        """Discard everything that was fetched of these partitions beyond their position."""
+        """Discard all fetched records of these partitions beyond the position."""
         for tp in partitions:
             self.state(tp).restart_fetching(next(self._epochs))
             self.changed[tp] = None
@@ -490,16 +507,16 @@ class SubscriptionState:
     # -- resets ------------------------------------------------------------------------------------------------------
 
     def request_reset(self, tp: TopicPartition, policy: ResetPolicy | None = None) -> None:
-        """Request a new position by ``policy`` (by default ``auto_offset_reset``)."""
+        """Request a new position according to ``policy`` (by default ``auto_offset_reset``)."""
         state = self.state(tp)
         if self._move(state, FetchState.AWAIT_RESET):
             state.reset_by(policy or self.default_reset)
 
     def note_topic_id(self, state: TopicPartitionState, topic_id: bytes) -> int | None:
-        """Note the id of a partition's topic. If it had another one, drop the position and request a reset.
+        """Store the id of a partition's topic. If the id has changed, drop the position and request a reset.
 
         Returns:
-            The position that was dropped, None if there was none.
+            The position that was dropped, or None.
         """
         known, position = state.topic_id, state.position
         state.set_topic_id(topic_id)
@@ -512,11 +529,14 @@ class SubscriptionState:
         return position
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the id of the topic that positions belong to. Zeros if it is unknown, or has no assigned partition."""
+        """Return the id of the topic to which positions belong.
+
+        It is zeros if it is unknown or if the topic has no assigned partition.
+        """
         return self._topic_ids.get(topic, ZERO_UUID)
 
     def reset_initializing(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reset partitions that have no committed offset.
+        """Reset the partitions that have no committed offset, as ``auto_offset_reset`` says.
 
         Raises:
             NoOffsetForPartitionError: ``auto_offset_reset`` is ``none``.
@@ -538,7 +558,7 @@ class SubscriptionState:
             )
 
     def complete_reset(self, tp: TopicPartition, policy: ResetPolicy, position: FetchPosition) -> bool:
-        """Set the position that a reset found, which may need validation, and return False if the reset is obsolete."""
+        """Set the position that a reset has found. It may need validation. Return False if the reset is obsolete."""
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.AWAIT_RESET or state.reset_policy != policy:
             return False
@@ -548,7 +568,10 @@ class SubscriptionState:
     def retry_later(
         self, partitions: Iterable[TopicPartition], retry_at: float, *, awaits_leader: bool = False
     ) -> None:
-        """Delay resets and validations until a time, or until there is a leader if only that is missing."""
+        """Delay resets and validations until the time ``retry_at``.
+
+        With ``awaits_leader`` the delay also ends when the partition has a leader.
+        """
         for tp in partitions:
             state = self._assignment.get(tp)
             if state is not None:
@@ -557,10 +580,10 @@ class SubscriptionState:
     # -- validation (KIP-320) ----------------------------------------------------------------------------------------
 
     def on_leader(self, tp: TopicPartition, leader: LeaderAndEpoch) -> bool:
-        """Apply the leader according to metadata, and return whether the position must be validated now.
+        """Apply a partition's leader from metadata. Return whether the position must be validated now.
 
-        An unknown leader has no effect. A leader that the position was not validated with invalidates buffered
-        records. The position is then validated if its own epoch and that of the leader are known.
+        An unknown leader has no effect. If the leader is not the one that validated the position, buffered records
+        become invalid. The position is then validated, if its leader epoch and that of the leader are known.
         """
         state = self._assignment.get(tp)
         if state is None or leader.leader < 0:
@@ -590,15 +613,15 @@ class SubscriptionState:
     def on_end_of_epoch(
         self, tp: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int
     ) -> LogTruncationError | None:
-        """Complete a validation with the leader's response: where the epoch of the position ends.
+        """Finish a validation with the leader's response, which says where the position's epoch ends.
 
         Args:
-            asked: the position in the request. The response is ignored if it has moved since.
-            epoch: the leader's largest epoch that is not above the requested one, -1 if there is none.
-            end_offset: the offset after that epoch's last record, -1 if there is none.
+            asked: the position in the request. If the position has moved since, the response is ignored.
+            epoch: the leader's largest epoch that is not above the requested epoch, or -1.
+            end_offset: the offset after the last record of that epoch, or -1.
 
         Returns:
-            An error if the log was truncated and there is no reset policy.
+            An error if the log was truncated and there is no reset policy. Otherwise None.
         """
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.AWAIT_VALIDATION or state.fetch_position != asked:
@@ -623,7 +646,7 @@ class SubscriptionState:
     # -- lag and lead ------------------------------------------------------------------------------------------------
 
     def partition_lag(self, tp: TopicPartition, *, read_committed: bool) -> int | None:
-        """Return how many records that the isolation level may read follow the position, or None if unknown."""
+        """Return how many readable records follow the position, or None if unknown. The isolation level decides."""
         state = self._assignment.get(tp)
         if state is None or state.position is None:
             return None

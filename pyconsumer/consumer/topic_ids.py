@@ -1,4 +1,4 @@
-"""Topics that were deleted and created again under their name (KIP-516), and the positions in them.
+"""Topics that were deleted and created again (KIP-516): their positions are dropped.
 
 Rules
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 
 def follow_topic_ids(subscriptions: SubscriptionState, metadata: Metadata) -> None:
-    """Note the ids of the assigned topics. Drop positions in topics that were created again (rule 2)."""
+    """Store the ids of the assigned topics. If a topic was created again, drop the positions in it (rule 2)."""
     dropped: dict[str, list[str]] = {}
     before: dict[str, bytes] = {}
     for state in list(subscriptions.states()):
@@ -55,10 +55,10 @@ def follow_topic_ids(subscriptions: SubscriptionState, metadata: Metadata) -> No
 
 
 def id_to_commit(subscriptions: SubscriptionState, metadata: Metadata, topic: str) -> bytes:
-    """Return the id of the topic that positions belong to, or zeros if it is unknown.
+    """Return the id of the topic to which positions belong, or zeros if it is unknown.
 
     Raises:
-        CommitFailedError: the topic has been created again since (rule 3).
+        CommitFailedError: the topic has been created again (rule 3).
     """
     current = metadata.topic_id(topic)
     known = subscriptions.topic_id(topic)

@@ -1,4 +1,4 @@
-"""Blocking calls that list topics and partitions of the cluster, as generators."""
+"""The calls ``topics`` and ``partitions_for_topic``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TopicMetadataFetcher", "none_in_time"]
 
 
 class TopicMetadataFetcher:
-    """Requests topics and their partitions.
+    """Requests the cluster's topics and their partitions.
 
     Args:
         context: settings, client, metadata and clock of the consumer.
@@ -24,7 +24,7 @@ class TopicMetadataFetcher:
         self._config, self._client, self._metadata, _, self._clock = context
 
     def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
-        """Return the numbers of a topic's partitions, None if there is no such topic."""
+        """Return the numbers of a topic's partitions, or None if there is no such topic."""
         found = self._metadata.partitions_for(topic)
         if found:
             return {p.partition for p in found}
@@ -59,7 +59,7 @@ class TopicMetadataFetcher:
         return code == errors.Errors.UNKNOWN_TOPIC_OR_PARTITION
 
     def names(self, deadline: float) -> Steps[set[str]]:
-        """Return the names of all topics that the broker lets us see."""
+        """Return the names of all topics that are visible to this client."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         failures = 0
@@ -83,5 +83,8 @@ class TopicMetadataFetcher:
 
 
 def none_in_time(what: str, cause: str) -> KafkaTimeoutError:
-    """Return the error of a call that got no result before its deadline."""
+    """Return the error of a call that got no result before its deadline.
+
+    ``what`` is the missing result, in words.
+    """
     return KafkaTimeoutError(f"no {what} within the time given; {cause}")

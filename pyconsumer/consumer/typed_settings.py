@@ -53,9 +53,9 @@ class ConsumerSettings(ClientSettings, total=False):
     """
 
     rebalance_delay_ms: int | None
-    """Only with the assignor ``cooperative-sticky-delayed``: time for which the partitions of a member that has
-    disappeared wait for its return. By default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for a consumer
-    group.
+    """Only with the assignor ``cooperative-sticky-delayed``: when a member disappears, its partitions are kept for it
+    for this time, in case it returns. By default 5 minutes. 0: other members get them at once. Kafka Connect has the
+    same setting for its workers (KIP-415).
     """
 
     scheduled_rebalance_max_delay_ms: int | None
@@ -65,8 +65,9 @@ class ConsumerSettings(ClientSettings, total=False):
     """Commit positions automatically, every ``auto_commit_interval_ms`` and on close. Off without a ``group_id``."""
 
     enable_auto_offset_store: bool
-    """False: automatic commits, and ``commit()`` without offsets, take the offsets given to ``store_offsets`` instead
-    of the positions, for programs that commit finished records. librdkafka's setting.
+    """False: automatic commits, and ``commit()`` without offsets, commit the offsets that the program has given to
+    ``store_offsets``. True: they commit the positions. Set False to commit only records that the program has finished.
+    librdkafka has the same setting.
     """
 
     auto_commit_interval_ms: int
@@ -102,7 +103,8 @@ class ConsumerSettings(ClientSettings, total=False):
     decode_threads: int | None
     """Threads that decompress fetched batches in zstd before a poll asks for them, while the application's thread does
     something else. The consumers of a process share them. By default two fewer than the CPUs that the process may use,
-    at most 4. 0: the poll decompresses all, as it does for other codecs.
+    at most 4. 0: the poll itself decompresses all batches. Batches of the other codecs are always decompressed by the
+    poll.
     """
 
     max_poll_records: int

@@ -1,4 +1,4 @@
-"""The formula of pauses between attempts, which grow (KIP-580, KIP-144, KIP-601)."""
+"""The formula for growing pauses between attempts (KIP-580, KIP-144, KIP-601)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Backoff:
     """The pause before the next attempt: ``initial * factor ** failures``, spread by jitter, up to a maximum.
 
     Args:
-        initial: seconds after the first failure.
-        maximum: most seconds, jitter included.
-        factor: growth with each failure. 1 for none.
-        jitter: the result is spread evenly over +- this share, so that clients do not come back in step.
-        random: numbers in [0, 1). A test gives its own.
+        initial: the pause after the first failure, in seconds.
+        maximum: the longest pause, jitter included, in seconds.
+        factor: the growth of the pause with each failure. 1 for no growth.
+        jitter: the pause is changed at random by up to this share, up or down, so that clients do not retry in step.
+        random: returns numbers in [0, 1). A test passes its own function.
     """
 
     initial: float
@@ -37,11 +37,14 @@ class Backoff:
     def ms(
         cls, initial_ms: float, maximum_ms: float, *, random: Callable[[], float] = _random.random, jitter: float = 0.2
     ) -> Backoff:
-        """Return a backoff of times in milliseconds. A maximum below the initial pause makes the pause fixed."""
+        """Return a backoff from times in milliseconds.
+
+        If the maximum is below the initial pause, the pause is fixed.
+        """
         return cls(min(initial_ms, maximum_ms) / 1000, maximum_ms / 1000, jitter=jitter, random=random)
 
     def delay(self, failures: int) -> float:
-        """Return the seconds to wait after a failure that ``failures`` others in a row came before."""
+        """Return the pause in seconds after a failure. ``failures`` is the number of failures in a row before it."""
         # The exponent is bounded because floats are: 2.0 ** 1024 overflows.
         grown = self.initial * self.factor ** min(max(failures, 0), 64)
         spread = 1.0 + self.jitter * (2.0 * self.random() - 1.0)

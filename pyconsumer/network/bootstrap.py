@@ -1,4 +1,4 @@
-"""Reports that no broker responds, and limits the wait for the first response. A core: no I/O, no clock.
+"""Log lines and errors while no bootstrap server responds. A core: no I/O, no clock.
 
 Rules
 1. A client waits as long as it takes for a cluster, which may start after it. While no broker responds, it logs one
@@ -28,10 +28,10 @@ _LONGEST_PAUSE_S = 300.0
 
 
 class BootstrapWatch:
-    """See the rules above.
+    """Watches whether any broker responds. See the rules of the module.
 
     Args:
-        client_id: begins each line.
+        client_id: the client's id, at the beginning of each log line.
         servers: the bootstrap addresses, as the user gave them.
         timeout: ``bootstrap_timeout_ms`` in seconds. None for no limit.
         resolve_timeout: ``bootstrap_resolve_timeout_ms`` in seconds. None for no limit.
@@ -52,17 +52,17 @@ class BootstrapWatch:
     def waiting(
         self, now: float, *, first: bool, all_failed: bool, causes: Callable[[], str], resolved: bool = True
     ) -> NoBrokersAvailableError | None:
-        """Return the error to raise if no broker has responded in time. Log that none has, when a line is due.
+        """Return the error to raise if no broker has responded in time. Until then, write a log line when one is due.
 
         Args:
             now: monotonic seconds.
-            first: no broker has ever responded to this client.
-            all_failed: an attempt to connect has failed for each address.
-            causes: describes the failures, for the message.
-            resolved: the name of a broker has been looked up.
+            first: True if no broker has ever responded to this client.
+            all_failed: True if an attempt to connect has failed for each address.
+            causes: returns a description of the failures, for the message.
+            resolved: True if the name of a broker has been looked up.
 
         Returns:
-            The error if the time is over (rules 2 and 3), else None.
+            The error if the time is up (rules 2 and 3), otherwise None.
         """
         if resolved:
             self._resolve_timeout = None

@@ -1,4 +1,4 @@
-"""Requests to the broker that can serve them, repeated until they succeed or time is up. Generators, no I/O.
+"""Requests that are repeated until they succeed: to a leader, a coordinator, the controller. Generators, no I/O.
 
 :class:`Calls` chooses the broker (any one, a certain one, the controller, a partition's leader, a coordinator), sends,
 and decides whether an error is worth another attempt. The functions beside it are the steps that other blocking calls
@@ -42,7 +42,7 @@ Target = Callable[[float], "Steps[int | None]"]
 
 
 class RequestSender(Protocol):
-    """The part of a network client that sends: of ``NetworkClient`` and ``ConsumerNetworkClient``."""
+    """The part of a network client that sends requests. ``NetworkClient`` and ``ConsumerNetworkClient`` have it."""
 
     def send(
         self,
@@ -72,10 +72,10 @@ class RequestSender(Protocol):
 def group_by_leader(
     partitions: Iterable[TopicPartition], leader: Callable[[TopicPartition], tuple[int, int]]
 ) -> tuple[dict[int, dict[TopicPartition, int]], set[TopicPartition]]:
-    """Group partitions by leader, each with its leader epoch, and return the groups and the leaderless partitions.
+    """Group partitions by leader, each with its leader epoch. Return the groups, and the partitions without a leader.
 
     Args:
-        leader: returns a partition's leader and leader epoch. A negative leader if none is known.
+        leader: returns a partition's leader and leader epoch. A negative leader means that none is known.
     """
     groups: dict[int, dict[TopicPartition, int]] = {}
     leaderless: set[TopicPartition] = set()
@@ -89,14 +89,14 @@ def group_by_leader(
 
 
 def wait_until(clock: Clock, moment: float, deadline: float = math.inf) -> Steps[None]:
-    """Wait until a point in time (monotonic seconds), for no longer than to the deadline."""
+    """Wait until ``moment`` (monotonic seconds), but not longer than to the deadline."""
     moment = min(moment, deadline)
     while clock.now() < moment:
         yield Wait(None, moment)
 
 
 def await_update(metadata: Metadata, clock: Clock, *, deadline: float = math.inf, backoff: float = 0.0) -> Steps[None]:
-    """Wait for newer metadata, and for no less than the backoff (seconds)."""
+    """Wait for newer metadata, but at least for the backoff (seconds)."""
     seen = metadata.request_update()
     yield from wait_until(clock, clock.now() + backoff, deadline)
     while metadata.update_count == seen:
@@ -104,13 +104,13 @@ def await_update(metadata: Metadata, clock: Clock, *, deadline: float = math.inf
 
 
 class Calls:
-    """Sends requests, again and again until they succeed.
+    """Sends requests, and repeats them until they succeed or the time is up.
 
     Args:
-        client, metadata, clock: the owner's.
-        request_timeout: most seconds for one attempt.
-        retries: how often an attempt may be repeated within the time of a call.
-        backoff: pauses between attempts.
+        client, metadata, clock: those of the client object that makes the calls.
+        request_timeout: the longest time for one attempt, in seconds.
+        retries: the largest number of repeated attempts in a call.
+        backoff: the pauses between attempts.
     """
 
     def __init__(
@@ -147,12 +147,13 @@ class Calls:
 
         Args:
             deadline: monotonic seconds.
-            target: chooses the node, again for every attempt. None or a result of None: any broker.
-            check: the error in a response, None if it is good. An error that is not retriable is raised at once.
-            what: name of the call, for the message of a time-out.
+            target: chooses the node, for every attempt. If it is None or returns None, any broker will do.
+            check: returns the error in a response, or None if the response is good. An error that is not retriable is
+                raised at once.
+            what: name of the call, for the message of a timeout.
 
         Raises:
-            KafkaTimeoutError: no good response in time. The cause is the last error.
+            KafkaTimeoutError: no good response arrived in time. The cause is the last error.
             KafkaError: an error that is not retriable.
         """
         attempts = 0
@@ -196,7 +197,10 @@ class Calls:
     def send(
         self, node: int, api_key: ApiKey, request: Message | Callable[[int], Message], deadline: float, **options: Any
     ) -> RequestFuture[ClientResponse]:
-        """Queue a request for a node, once. Its time is the rest of the call's time, but no more than an attempt's."""
+        """Queue a request for a node, once.
+
+        Its timeout is that of one attempt, or the rest of the call's time if that is less.
+        """
         left = deadline - self.clock.now()
         timeout = round(max(0.001, min(self.request_timeout, left)), 3)
         return self.client.send(node, api_key, request, timeout=timeout, **options)
@@ -211,17 +215,19 @@ class Calls:
         what: str,
         must_exist: bool = False,
     ) -> Steps[dict[TopicPartition, T]]:
-        """Ask the leaders of partitions, all at once, and ask again where one has moved, until all have responded.
+        """Send requests about partitions to their leaders, all at once, until all leaders have responded.
+
+        If a leader has moved, its request is sent again to the new leader.
 
         Args:
             deadline: monotonic seconds.
-            ask: queues a request to a node about some of the partitions, given with their leader epochs.
-            read: reads a response: an error code and a result for each partition.
-            what: for messages.
+            ask: queues a request to a node about some of the partitions. It gets their leader epochs, too.
+            read: reads a response. It returns an error code and a result for each partition.
+            what: name of the call, for messages.
             must_exist: see :meth:`leader`.
 
         Raises:
-            KafkaError: an error of a request or a partition that is not retriable. KafkaTimeoutError: no time is left.
+            KafkaError: an error of a request or a partition that is not retriable. KafkaTimeoutError: the time is up.
         """
         done: dict[TopicPartition, T] = {}
         pending = list(partitions)
@@ -276,7 +282,9 @@ class Calls:
         isolation_level: int = 0,
         must_exist: bool = False,
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return the first offset at or after a time in ms (or -1, -2, -3) for each partition, or None without one.
+        """Return the first offset at or after a time in ms for each partition, or None if there is none.
+
+        The times -1, -2 and -3 have a special meaning in ListOffsets.
 
         Args:
             isolation_level: 0 for read_uncommitted, 1 for read_committed.
@@ -295,10 +303,12 @@ class Calls:
         return (yield from self.ask_leaders(timestamps, deadline, ask, read_offsets, what=what, must_exist=must_exist))
 
     def pause(self, failures: int, deadline: float) -> Steps[None]:
-        """Wait before another attempt, for at most half of the time left: the last attempts come closer together.
+        """Wait before another attempt, for at most half of the remaining time.
+
+        So the last attempts come closer together.
 
         Raises:
-            KafkaTimeoutError: there is no time for one.
+            KafkaTimeoutError: there is no time left for another attempt.
         """
         left = deadline - self.clock.now()
         if left <= _LEAST_FOR_AN_ATTEMPT:
@@ -326,7 +336,7 @@ class Calls:
         """Wait until metadata has arrived once.
 
         Raises:
-            AuthenticationError: the cluster refuses us. KafkaTimeoutError: no response in time.
+            AuthenticationError: the cluster rejects this client. KafkaTimeoutError: no response arrived in time.
         """
         while self.metadata.update_count == 0:
             yield from self._fresh_metadata(deadline, deadline, "the cluster did not respond")
@@ -350,14 +360,17 @@ class Calls:
             raise refused
 
     def controller(self, deadline: float) -> Steps[int | None]:
-        """Return the controller, or any broker if none is known (KRaft brokers forward requests to the controller)."""
+        """Return the controller.
+
+        If it is unknown, return any broker (KRaft brokers forward requests to the controller).
+        """
         yield from self.known_cluster(deadline)
         node = self.metadata.controller_id
         # After starting over with bootstrap_servers, the controller of before is no broker that is known.
         return node if node is not None and node >= 0 and self.metadata.broker(node) is not None else None
 
     def node(self, node_id: int) -> Target:
-        """Return a target that is always the same broker."""
+        """Return a target (see :meth:`call`) that is always the same broker."""
 
         def choose(deadline: float) -> Steps[int | None]:
             while self.metadata.broker(node_id) is None:
@@ -369,11 +382,11 @@ class Calls:
         return choose
 
     def leader(self, tp: TopicPartition, *, must_exist: bool = False) -> Target:
-        """Return a target that is the leader of a partition.
+        """Return a target (see :meth:`call`): the leader of a partition.
 
         Args:
-            must_exist: fail as soon as new metadata do not have the topic, which has been deleted. Otherwise it may
-                be about to be created.
+            must_exist: True fails as soon as new metadata lacks the topic, because it was deleted. False waits, because
+                the topic may be about to be created.
         """
 
         def choose(deadline: float) -> Steps[int | None]:
@@ -399,11 +412,11 @@ class Calls:
         return choose
 
     def coordinator(self, group_id: str) -> Target:
-        """Return a target that is the coordinator of a group."""
+        """Return a target (see :meth:`call`): the coordinator of a group."""
         return self._coordinator(group_id, f"group {group_id!r}", of_transactions=False)
 
     def transaction_coordinator(self, transactional_id: str) -> Target:
-        """Return a target that is the coordinator of a transactional id."""
+        """Return a target (see :meth:`call`): the coordinator of a transactional id."""
         return self._coordinator(transactional_id, f"transactional id {transactional_id!r}", of_transactions=True)
 
     def _coordinator(self, key: str, what: str, *, of_transactions: bool) -> Target:

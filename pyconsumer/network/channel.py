@@ -1,4 +1,4 @@
-"""One socket and the :class:`~pyconsumer.network.connection.Connection` that it serves: connect, read, write.
+"""One socket: connect, read, write, time limits of the handshake.
 
 A channel is one attempt to reach a node. It waits for the DNS lookup of the node's name, tries the addresses one after
 another, and serves the connection to the first that accepts it until that connection breaks. A method that finds the
@@ -49,7 +49,7 @@ class ChannelStats:
     bytes_sent: int = 0
 
     def created(self) -> None:
-        """Count a connection that was accepted."""
+        """Count a connection that was established."""
         self.connections_created += 1
 
     def failed(self) -> None:
@@ -57,22 +57,22 @@ class ChannelStats:
         self.connections_failed += 1
 
     def received(self, size_bytes: int) -> None:
-        """Count bytes."""
+        """Count received bytes."""
         self.bytes_received += size_bytes
 
     def sent(self, size_bytes: int) -> None:
-        """Count bytes."""
+        """Count sent bytes."""
         self.bytes_sent += size_bytes
 
 
 class LoginSignal:
-    """Tells a client that SASL's first message has come for one of its connections. Any thread may call it.
+    """Tells a client that the first SASL message of one of its connections is ready. Any thread may call it.
 
     Args:
         wake: ends the client's wait.
 
     Attributes:
-        raised: True until the client has looked.
+        raised: True until the client has called :meth:`take`.
     """
 
     __slots__ = ("_wake", "raised")
@@ -86,13 +86,13 @@ class LoginSignal:
         self._wake()
 
     def take(self) -> None:
-        """Record that the client looks now, before it looks."""
+        """Reset :attr:`raised`. The client calls this just before it looks at its connections."""
         self.raised = False
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """Settings that all channels of a client share. Sizes in bytes, -1 for the system's choice."""
+    """Settings that all channels of a client share. Sizes are in bytes. -1 leaves the size to the system."""
 
     client_id: str = ""
     software_version: str = ""
@@ -108,16 +108,16 @@ class ChannelSettings:
 
 
 class Channel:
-    """One attempt to reach a node, and the connection that comes of it. See the module's docstring.
+    """One attempt to reach a node, and the connection that results from it. See the module.
 
     Args:
-        address: ``host:port`` as it was given, for messages.
-        owner: object that the selector's events lead back to, as ``key.data.owner``.
-        lookup: the DNS lookup of the host, finished or not. Call :meth:`start` when it is finished.
+        address: ``host:port`` as the user or the metadata gave it, for messages.
+        owner: the object that the selector's events refer to, as ``key.data.owner``.
+        lookup: the DNS lookup of the host. When it is finished, call :meth:`start`.
         settings, selector, stats: shared by all channels of a client.
-        setup_timeout: seconds for the lookup, and for each address.
-        handshake_timeout: seconds that TLS, ApiVersions and SASL may take together.
-        now: monotonic seconds.
+        setup_timeout: the time limit for the lookup, and for each address, in seconds.
+        handshake_timeout: the time limit for TLS, ApiVersions and SASL together, in seconds.
+        now: the present time, in monotonic seconds.
         expects: the cluster id and node id that the broker must have (KIP-1242). None for any.
     """
 
@@ -173,12 +173,12 @@ class Channel:
 
     @property
     def setting_up(self) -> bool:
-        """Return whether the connection has not been ready yet."""
+        """Return whether the connection is still being set up."""
         return self.connection is None or self.connection.state not in (State.READY, State.REAUTHENTICATING)
 
     @property
     def tcp_pending(self) -> bool:
-        """Return whether there is no TCP connection yet: the lookup or the connect is in progress."""
+        """Return whether there is no TCP connection yet, because the lookup or the connect is in progress."""
         return self.connection is None or self.connection.state is State.CONNECTING
 
     @property
@@ -187,17 +187,17 @@ class Channel:
         return self.connection is None and self.lookup.done
 
     def interrupted(self) -> KafkaConnectionError:
-        """Return the error for a channel that Ctrl-C interrupted in the middle of an operation, in an unknown state."""
+        """Return the error for a channel whose state is unknown, because Ctrl-C interrupted an operation."""
         text = f"connection to {self.address} closed: it was interrupted in the middle of an operation"
         return KafkaConnectionError(text, stage=self.stage, address=self.address)
 
     def take_progress(self) -> bool:
-        """Return whether part of a response that is still incomplete was received since the last call."""
+        """Return whether a part of an incomplete response was received since the last call."""
         progress, self._progress = self._progress, False
         return progress and self.connection is not None and self.connection.inside_response
 
     def start(self, now: float) -> None:
-        """Connect to the first address, now that the lookup is finished.
+        """Connect to the first address, because the lookup is finished.
 
         Raises:
             KafkaConnectionError: the lookup failed, or no address can be reached.
@@ -231,19 +231,19 @@ class Channel:
 
     @property
     def in_use(self) -> bool:
-        """Return whether no stage is under way that may time out."""
+        """Return whether the connection is in use, so that no stage can time out."""
         return self.deadline == math.inf
 
     def use(self) -> None:
-        """Record that the connection is in use: no stage times out any more."""
+        """Record that the connection is in use. From now on no stage times out."""
         self.deadline = math.inf
 
     def extend_handshake(self, now: float) -> None:
-        """Give the handshake its whole time again."""
+        """Give the handshake its full time again."""
         self.deadline = now + self.handshake_timeout
 
     def reauthenticate(self, now: float) -> None:
-        """Authenticate again before the broker ends the session (KIP-368). Raises the same as :meth:`on_event`."""
+        """Authenticate again before the broker ends the session (KIP-368). Errors are those of :meth:`on_event`."""
         assert self.connection is not None
         self.deadline = now + self.handshake_timeout
         self.connection.reauthenticate(now)
@@ -251,11 +251,11 @@ class Channel:
 
     @property
     def awaits_login(self) -> bool:
-        """Return whether the program has not given SASL's first message yet."""
+        """Return whether the connection waits for the first SASL message from the program."""
         return self.connection is not None and self.connection.awaits_login
 
     def log_in(self, now: float) -> None:
-        """Send SASL's first message, if it has come. Raises the same as :meth:`on_event`."""
+        """Send the first SASL message, if it is ready. Errors are those of :meth:`on_event`."""
         assert self.connection is not None
         self.connection.log_in(now)
         self.flush()
@@ -330,13 +330,13 @@ class Channel:
 
         Args:
             events: the events that the selector reported.
-            replies: list to which the responses received are added, even if this raises afterwards.
+            replies: list to which received responses are added, even if the call raises an error afterwards.
 
         Returns:
-            Tokens of the requests without response that have been written.
+            Tokens of the requests that were written and expect no response.
 
         Raises:
-            KafkaConnectionError, AuthenticationError, ProtocolError: the connection cannot be used any more.
+            KafkaConnectionError, AuthenticationError, ProtocolError: the connection is no longer usable.
         """
         connection = self.connection
         if connection is None or self._socket is None:
@@ -390,12 +390,12 @@ class Channel:
         self._busy = False
 
     def take_in(self, ahead: bool) -> None:
-        """Let the system receive the next response without a read (True), or report every byte again (False).
+        """With True, let the system receive the next response without a read. With False, report every byte again.
 
-        Without a read, Linux delays the acknowledgement of data beyond ``SO_RCVLOWAT``. A broker that sends from a
-        small buffer (Kafka's has 100 KiB) waits for the acknowledgement, so most of the next response would arrive
-        only after this one has been decoded. A high ``SO_RCVLOWAT`` avoids the delay. But the selector does not report
-        a socket that holds fewer bytes than that, so it must be low again before anybody waits.
+        If the thread does not read, Linux delays the acknowledgement of data beyond ``SO_RCVLOWAT``. A broker with a
+        small send buffer (Kafka's has 100 KiB) waits for that acknowledgement. Most of the next response would then
+        arrive only after this one has been decoded. A high ``SO_RCVLOWAT`` avoids the delay. But the selector does not
+        report a socket that holds fewer bytes than that, so the mark must be low again before the thread waits.
         """
         if ahead == self._is_ahead or self._socket is None or self.connection is None:
             return
@@ -412,7 +412,7 @@ class Channel:
             self._is_ahead = False
 
     def flush(self) -> list[Any]:
-        """Write as much as the socket accepts now. Returns and raises the same as :meth:`on_event`."""
+        """Write as many bytes as the socket accepts now. Results and errors are those of :meth:`on_event`."""
         connection = self.connection
         if connection is None or not connection.outgoing or connection.state is State.CONNECTING:
             return []
@@ -459,7 +459,10 @@ class Channel:
         self._socket = None
 
     def close(self) -> None:
-        """Close the socket, after TLS's close_notify if it can be sent without waiting. A second call has no effect."""
+        """Close the socket. If it can be sent without waiting, TLS's close_notify is sent first.
+
+        A second call has no effect.
+        """
         connection = self.connection
         if (
             self._socket is not None

@@ -1,4 +1,4 @@
-"""The network client: one thread, one selector, and one method that waits.
+"""``NetworkClient``: sends requests and receives responses in one thread, which waits in one place.
 
 ``send`` only queues a request. ``poll`` does everything else in the thread that calls it: it looks up names, connects,
 authenticates, writes, reads, refreshes metadata, fails overdue requests, and runs the callbacks of futures. Nothing
@@ -78,15 +78,17 @@ class NetworkClient:
 
     Args:
         config: the settings of :data:`pyconsumer.settings.config.CLIENT_SETTINGS`.
-        metadata: refreshed by :meth:`poll`. None for a client that only sends to nodes whose address it is given.
-        clock: the source of all times here.
-        max_in_flight: most requests that may await a response on one connection. None for any number.
-        selector, resolver, open_socket, random, sasl: replace parts in tests. ``sasl`` is called for the mechanism of
-            each authentication.
+        metadata: the cluster's metadata, which :meth:`poll` refreshes. None for a client that gets all addresses from
+            its caller.
+        clock: the source of time.
+        max_in_flight: the most requests that may wait for a response on one connection. None for no limit.
+        selector, resolver, open_socket, random, sasl: replacements for parts, in tests. ``sasl`` is called to make the
+            mechanism of each authentication.
         correlation_ids: correlation ids of the requests. Clients with the same client id may share one iterator.
 
     Attributes:
-        correlation_ids: see above. With the client id, a correlation id identifies a request in the broker's log.
+        correlation_ids: the argument. A correlation id and the client id together identify a request in the broker's
+            log.
 
     Raises:
         ConfigurationError: a certificate or key cannot be used.
@@ -197,18 +199,20 @@ class NetworkClient:
         """Queue a request. The next :meth:`poll` or :meth:`flush` sends it, and connects first if necessary.
 
         Args:
-            node: a node id, or the id with the address if that is not from metadata (a coordinator).
-            api: the API key, or the request's class.
+            node: a node id, or a node with its address if that is not in the metadata (such as a coordinator).
+            api: the API key, or the class of the request.
             request: the request, or a function that builds it for the negotiated version.
-            timeout: seconds to wait until it is sent, and again for its response. Default ``request_timeout_ms``.
-            connection: ``main``, or ``coordinator`` for the separate connection to the node as coordinator.
+            timeout: seconds to wait until the request is sent, and then again for its response. By default
+                ``request_timeout_ms``.
+            connection: ``main``, or ``coordinator`` for the separate connection to a node in its role as coordinator.
             min_version, max_version: the versions that the caller supports.
-            expect_response: False for a produce request with ``acks=0``. The future succeeds when it is written.
+            expect_response: False for a produce request with ``acks=0``. The future then succeeds when the request is
+                written.
 
         Returns:
-            A future of the response. It fails with AuthenticationError or KafkaConnectionError (the node cannot be
-            reached or was lost, RequestTimeoutError is one), UnsupportedVersionError, ProtocolError, or
-            RequestCancelledError when this client is closed.
+            A future of the response. It fails with KafkaConnectionError if the node cannot be reached or the connection
+            is lost (RequestTimeoutError is a subclass). Other errors are AuthenticationError, UnsupportedVersionError
+            and ProtocolError, and RequestCancelledError if this client is closed.
         """
         if self._forked:
             self._check_process()
@@ -231,9 +235,10 @@ class NetworkClient:
         min_version: int = 0,
         max_version: int | None = None,
     ) -> RequestFuture[ClientResponse]:
-        """Queue a request for the least loaded node, which is chosen once a node is ready.
+        """Queue a request for the least loaded node. The node is chosen when one is ready.
 
-        Arguments and errors are those of :meth:`send`, and NoBrokersAvailableError if no node could be reached in time.
+        Arguments and errors are those of :meth:`send`. If no node can be reached in time, the error is
+        NoBrokersAvailableError.
         """
         self._check_process()
         api_key = api if isinstance(api, int) else api.API_KEY
@@ -250,9 +255,9 @@ class NetworkClient:
     def poll(self, until: float, future: RequestFuture[Any] | None = None) -> None:
         """Do all work that is due, and wait for the next event.
 
-        The sockets are served at least once. After that it returns as soon as ``future`` is done, ``until`` (monotonic
-        seconds) has passed, or :meth:`wakeup` was called. Without a future it also returns when anything was received
-        or failed, or a connection became ready.
+        The sockets are served at least once. After that the call returns as soon as ``future`` is done, ``until``
+        (monotonic seconds) has passed, or :meth:`wakeup` was called. Without a future it also returns when anything was
+        received, anything has failed, or a connection became ready.
 
         Raises:
             IllegalStateError: the client is closed, or belongs to another process.
@@ -296,11 +301,14 @@ class NetworkClient:
         self.arm_read_ahead()
 
     def fire(self) -> bool:
-        """Complete the futures of finished requests and run their callbacks, and return whether there were any."""
+        """Complete the futures of finished requests, and run their callbacks. Return whether there were any."""
         return self._completed.fire()
 
     def wakeup(self) -> None:
-        """Make the current :meth:`poll`, or the next one, return. Any thread and any signal handler may call it."""
+        """Make the current :meth:`poll` return, or the next one if none is running.
+
+        Any thread and any signal handler may call this.
+        """
         self._interrupted = True
         self._waker.wake()
 
@@ -312,8 +320,9 @@ class NetworkClient:
         """Run one turn without waiting, for a driver that waits in its own event loop (asyncio).
 
         Returns:
-            Time at which to call it again, in monotonic seconds, unless :meth:`fileno` becomes readable earlier. And
-            whether :meth:`poll` would have returned: anything was received or failed, or :meth:`wakeup` was called.
+            The time (monotonic seconds) of the next call, unless :meth:`fileno` becomes readable earlier. And whether
+            :meth:`poll` would have returned now, for instance because something was received or :meth:`wakeup` was
+            called.
         """
         self._check_open()
         self._turn(now, served=False)
@@ -327,23 +336,29 @@ class NetworkClient:
         return now if self._completed.outcomes else due, happened
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there is work. OSError on a system without epoll and kqueue."""
+        """Return a file descriptor that is readable when there is work.
+
+        Raises OSError on a system that has neither epoll nor kqueue.
+        """
         fileno = getattr(self._selector, "fileno", None)
         if fileno is None:
             raise OSError("this system's selector has no file descriptor")
         return int(fileno())
 
     def arm_read_ahead(self) -> None:
-        """Let the system receive large responses ahead while the thread does something else than wait for them.
+        """Let the system receive large responses while the thread is busy with something else.
 
-        That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
-        loop waits. See :meth:`before_read_ahead`.
+        The next select ends that. So a driver that waits in its own event loop must call :meth:`step` before the loop
+        waits. See :meth:`before_read_ahead`.
         """
         if self._pool.bulk and (self._arrange_step is None or self._arrange_step()):
             self._pool.take_in(True)
 
     def before_read_ahead(self, arrange_step: Callable[[], object]) -> None:
-        """Set the call before :meth:`arm_read_ahead`, which arranges a :meth:`step` or returns a false value."""
+        """Set a function that is called before :meth:`arm_read_ahead`.
+
+        It arranges a :meth:`step`, or returns a false value.
+        """
         self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:
@@ -377,7 +392,7 @@ class NetworkClient:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """The last error of a connection to any node. None once a node has responded since."""
+        """The last error of a connection to any node. None if a node has responded since."""
         return self._pool.last_error
 
     @property
@@ -386,14 +401,17 @@ class NetworkClient:
         return self._closed
 
     def failures(self) -> str:
-        """Return the last error, or the stage and address, of each node that is not ready, for messages."""
+        """Return, for messages, the last error of each node that is not ready.
+
+        Without an error: its stage and address.
+        """
         return self._nodes.failures()
 
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "disconnected by this client") -> None:
         """Close a connection. Its requests fail with KafkaConnectionError at the next poll.
 
-        No effect if there is no such connection, or if the client is closed: callbacks that run during
-        :meth:`close` may call this.
+        This has no effect if there is no such connection. It has no effect either if the client is closed, since
+        callbacks that run during :meth:`close` may call this.
         """
         if self._closed:
             return
@@ -407,21 +425,24 @@ class NetworkClient:
         self._pool.fail_all(node, KafkaConnectionError(text, address=address))
 
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
-        """Return the number of requests in flight, on one connection or (None) on all."""
+        """Return the number of requests in flight on one connection. None counts all connections."""
         if node_id is None:
             return sum(len(node.outstanding) for node in self._pool.nodes.values())
         node = self._pool.find(node_id, connection)
         return len(node.outstanding) if node is not None else 0
 
     def unsent(self, node_id: int | None = None, connection: str = "main") -> int:
-        """Return the number of unsent requests: of one connection, or (None) of all and those for any node."""
+        """Return the number of unsent requests of one connection.
+
+        None counts all connections, and the requests that any node can serve.
+        """
         if node_id is None:
             return self._unsent.total()
         node = self._pool.find(node_id, connection)
         return self._unsent.count(node) if node is not None else 0
 
     def connection_state(self, node_id: int, connection: str = "main") -> str:
-        """Return ``disconnected``, ``backoff``, ``connecting`` (authentication included) or ``ready``."""
+        """Return ``disconnected``, ``backoff``, ``connecting`` (which includes authentication) or ``ready``."""
         node = self._pool.find(node_id, connection)
         if node is None:
             return "disconnected"
@@ -430,7 +451,7 @@ class NetworkClient:
         return "disconnected" if node.health.may_connect(self.clock.now()) else "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
-        """Return when the node may be tried again, in monotonic seconds, or -inf if no pause is set."""
+        """Return when the node may be tried again, in monotonic seconds. -inf means at once."""
         node = self._pool.nodes.get(node_id) if connection == "main" else self._pool.find(node_id, connection)
         return node.health.backoff_until if node is not None and node.channel is None else -math.inf
 
@@ -442,9 +463,9 @@ class NetworkClient:
         return node.auth_error or node.health.last_error
 
     def finalized_feature(self, name: str) -> tuple[int, int]:
-        """Return the epoch of the cluster's finalized features, and the version of one of them, 0 if it has none.
+        """Return the epoch of the cluster's finalized features, and the version of the named one (0 if missing).
 
-        They are those of the connected broker that knows the newest. The epoch is -1 while none is connected.
+        The values come from the connected broker with the newest epoch. The epoch is -1 if no broker is connected.
         """
         newest, level = -1, 0
         for node in self._pool.nodes.values():
@@ -469,9 +490,11 @@ class NetworkClient:
         self._completed.fire()
 
     def abandon(self) -> None:
-        """Close all descriptors of a client that was dropped without ``close``. Runs no callback, takes no lock.
+        """Close all file descriptors of a client that was dropped without ``close``.
 
-        Finalizers call this, in any thread and at any point. In a forked child the descriptors are closed already.
+        This runs no callback and takes no lock.
+
+        Finalizers call this, in any thread and at any time. In a forked child the descriptors are closed already.
         """
         if self._closed or self._forked:
             return

@@ -1,4 +1,4 @@
-"""A client's requests from creation to completion (Java: ``ClientRequest``, ``UnsentRequests``, ``pendingCompletion``).
+"""Queues of unsent requests, request timeouts, and completion of requests.
 
 A request is *unsent*, in the queue of one connection or of those that any node can serve. Then *in flight*, in its
 :class:`~pyconsumer.network.node.Node`. Then *completed*: its outcome is known, and its future completed a little later.
@@ -45,17 +45,17 @@ RequestBuilder = Callable[[int], Encodable]
 
 
 class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
-    """A request was not sent, or got no response, within its timeout. In the latter case its connection is closed.
+    """A request was not sent within its timeout, or got no response. If it got no response, its connection is closed.
 
-    It is a connection error as well as a timeout, so that code that handles a lost connection handles this too.
+    This is both a connection error and a timeout, so code that handles lost connections handles it, too.
     """
 
 
 class ClientResponse(NamedTuple):
     """A response of a broker.
 
-    ``message`` is None for a request that has no response. ``received_at`` is monotonic. ``latency`` counts from
-    sending, in seconds.
+    ``message`` is None if the request has no response. ``received_at`` is in monotonic seconds. ``latency`` is the time
+    since the request was sent, in seconds.
     """
 
     message: Any
@@ -66,7 +66,7 @@ class ClientResponse(NamedTuple):
 
 
 class Request:
-    """A request on its way through the client."""
+    """A request with its future, timeout and other data, from its creation to its completion."""
 
     __slots__ = (
         "api_key",
@@ -102,12 +102,12 @@ class Request:
         self.future: RequestFuture[ClientResponse] = RequestFuture()
 
     def sent(self, now: float) -> None:
-        """Record that it is in flight, and give it its timeout from now on."""
+        """Record that the request is in flight. Its timeout starts now."""
         self.sent_at = now
         self.expires_at = now + self.timeout
 
     def extend(self, now: float) -> None:
-        """Start its timeout again: part of the response has arrived."""
+        """Start the request's timeout again, because a part of the response has arrived."""
         self.expires_at = now + self.timeout
 
 
@@ -118,13 +118,15 @@ class _Destination(Protocol):
 
 
 class UnsentRequests:
-    """The unsent requests of a client. See rules 2 to 6 at the top of this module. A node of None stands for any node.
+    """The unsent requests of a client, by node. See rules 2 to 6 at the top of the module.
+
+    The node None stands for any node.
 
     Args:
-        completed: takes the requests that fail or expire.
+        completed: receives the requests that fail or expire.
 
     Attributes:
-        queues: the requests by node. No queue is empty. Other classes only read it.
+        queues: the requests by node. No queue is empty. Other classes must only read this.
     """
 
     __slots__ = ("_completed", "queues")
@@ -134,7 +136,7 @@ class UnsentRequests:
         self.queues: dict[_Destination | None, deque[Request]] = {}
 
     def enqueue(self, node: _Destination | None, request: Request, *, first: bool = False) -> None:
-        """Add a request to the end of a queue, or to its head."""
+        """Add a request to the end of a queue, or to its beginning if ``first`` is True."""
         queue = self.queues.get(node)
         if queue is None:
             self.queues[node] = deque((request,))
@@ -144,22 +146,22 @@ class UnsentRequests:
             queue.append(request)
 
     def first(self, node: _Destination | None) -> Request | None:
-        """Return the request that is to be sent next, or None if there is none."""
+        """Return the request that is sent next, or None if there is none."""
         queue = self.queues.get(node)
         return queue[0] if queue else None
 
     def remove_first(self, node: _Destination | None) -> None:
-        """Remove the request that :meth:`first` returned, which has arrived at its destination."""
+        """Remove the request that :meth:`first` returned. It must already be at its destination."""
         queue = self.queues[node]
         queue.popleft()
         if not queue:
             self.queues.pop(node, None)
 
     def expire(self, node: _Destination | None, now: float, error: Callable[[Request], KafkaError]) -> None:
-        """Fail the requests at the head of a queue whose time is over.
+        """Fail the expired requests at the beginning of a queue.
 
         Args:
-            error: makes the error of a request.
+            error: returns the error for a request.
         """
         while (request := self.first(node)) is not None and now >= request.expires_at:
             self._completed.add(node, request, error(request))
@@ -182,11 +184,12 @@ class UnsentRequests:
 
 
 class CompletedRequests:
-    """The outcomes that no future has yet. See rules 5 and 6.
+    """The outcomes of requests whose futures are not completed yet. See rules 5 and 6 of the module.
 
     Attributes:
-        outcomes: the work of :meth:`fire`. Not to be changed by others.
-        happened: True if anything was received or failed, or a connection became ready, since :meth:`take_happened`.
+        outcomes: the outcomes that :meth:`fire` will use. Other classes must not change this.
+        happened: True if something has happened since the last :meth:`take_happened`: anything was received or failed,
+            or a connection became ready.
     """
 
     __slots__ = ("happened", "outcomes")
@@ -196,7 +199,7 @@ class CompletedRequests:
         self.happened = False
 
     def add(self, node: _Destination | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
-        """Record the outcome of a request, which is in flight to its node no longer."""
+        """Record the outcome of a request. The request no longer counts as in flight."""
         self.outcomes.append((request, outcome))
         if node is not None:
             node.outstanding.pop(request, None)
@@ -212,7 +215,7 @@ class CompletedRequests:
         return happened
 
     def fire(self) -> bool:
-        """Complete the futures of the requests recorded, in order, and return whether there were any."""
+        """Complete the futures of the recorded requests, in order. Return whether there were any."""
         outcomes = self.outcomes
         if not outcomes:
             return False

@@ -1,4 +1,4 @@
-"""One connection to a broker: bytes in, replies and bytes out. No socket, no clock.
+"""One connection: TLS, ApiVersions and SASL handshake, correlation of responses with requests. No socket, no clock.
 
 Rules
 1. A connection goes through the states below, in order. A step that is not configured is left out.
@@ -59,7 +59,7 @@ __all__ = ["MOST_RESPONSE_BYTES", "TRANSITIONS", "Connection", "InFlight", "Repl
 
 
 class State(enum.Enum):
-    """The state of a connection. See the rules."""
+    """The state of a connection. See the rules of the module."""
 
     CONNECTING = "TCP"
     TLS_HANDSHAKE = "TLS"
@@ -115,18 +115,19 @@ class Reply(NamedTuple):
 
 
 class Connection:
-    """See the rules above.
+    """One connection to a broker. See the rules of the module.
 
     Args:
         address: ``host:port``, for messages.
         client_id: sent with each request.
-        software_version: ours, sent to the broker (KIP-511).
-        tls: encrypt by this session.
-        sasl: makes the mechanism of each authentication.
-        random: numbers in [0, 1), for the moment of re-authentication.
-        correlation_ids: yields the correlation ids, each greater by one than the last. By default from 0.
-        max_response_bytes: a response that is larger ends the connection.
-        expects: the cluster id and node id that the broker must have. From ApiVersions 5 on it checks them (KIP-1242).
+        software_version: the client's version, which is sent to the broker (KIP-511).
+        tls: the TLS session that encrypts the connection, or None.
+        sasl: a function that makes the mechanism of each authentication.
+        random: returns numbers in [0, 1), for the time of re-authentication.
+        correlation_ids: yields the correlation ids, in steps of one. By default they start at 0.
+        max_response_bytes: the largest response. A larger one ends the connection.
+        expects: the cluster id and node id that the broker must have (KIP-1242). The broker checks them, from
+            ApiVersions 5 on.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class Connection:
     # -- input from the driver ----------------------------------------------------------------------------------------
 
     def connected(self, now: float) -> None:
-        """Take note that the socket is connected."""
+        """Record that the socket is connected."""
         if self._tls is None:
             self._ask_versions(now, ApiVersionsRequest.MAX_VERSION)
             return
@@ -188,11 +189,12 @@ class Connection:
         return self._reader.buffer() if self._raw is None else self._raw[:]
 
     def received(self, count: int, now: float) -> list[Reply]:
-        """Take note of ``count`` (> 0) bytes in the buffer.
+        """Process ``count`` (> 0) bytes that were written into the buffer.
 
         Raises:
-            KafkaConnectionError, AuthenticationError: the connection cannot be established. The message names stage and
-            cause. ProtocolError: the broker sent something that is not Kafka's protocol.
+            KafkaConnectionError, AuthenticationError: the connection cannot be established. The message names the stage
+                and the cause.
+            ProtocolError: the broker sent something that is not Kafka's protocol.
         """
         if self._tls is None:
             return self._frames(count, now)
@@ -227,7 +229,7 @@ class Connection:
         return replies
 
     def lost(self, cause: str) -> KafkaConnectionError:
-        """Close the connection, lost because of ``cause``, and return the error for all requests that wait."""
+        """Close the connection, because it was lost by ``cause``. Return the error for all waiting requests."""
         hint = ""
         if self.state in (State.API_VERSIONS, State.TLS_HANDSHAKE) and self._tls is not None and not self._responded:
             if self.state is State.TLS_HANDSHAKE:
@@ -266,7 +268,7 @@ class Connection:
 
     @property
     def stage(self) -> str:
-        """TCP, TLS, ApiVersions, SASL or established."""
+        """The present stage: TCP, TLS, ApiVersions, SASL or established."""
         return _STAGE[self.state]
 
     @property
@@ -275,10 +277,10 @@ class Connection:
         return self.state is State.READY
 
     def send(self, message: Encodable, version: int, token: Any, now: float, *, expect_response: bool = True) -> None:
-        """Queue a request. Without an expected response, ``token`` comes back from :meth:`wrote`.
+        """Queue a request. If it expects no response, :meth:`wrote` returns its ``token``.
 
         Raises:
-            KafkaError: the message cannot be encoded, and was not queued.
+            KafkaError: the message cannot be encoded. It was not queued.
         """
         assert self.state is State.READY or token is _INTERNAL, self.state
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
@@ -304,8 +306,9 @@ class Connection:
         self._start_sasl(now)
 
     def output(self) -> list[memoryview]:
-        """Return the bytes to write next, in order, or empty if there are none. Report by :meth:`wrote` how much was
-        written.
+        """Return the bytes to write next, or empty if there are none.
+
+        Report by :meth:`wrote` how many bytes were written.
         """
         if len(self.outgoing) <= _MAX_PIECES:
             return list(self.outgoing)
@@ -313,7 +316,7 @@ class Connection:
 
     @property
     def inside_response(self) -> bool:
-        """Return whether a response has been received in part."""
+        """Return whether a part of a response has been received."""
         return self._reader.inside_frame
 
     @property
@@ -322,7 +325,10 @@ class Connection:
         return bool(self.outgoing)
 
     def wrote(self, count: int) -> list[Any]:
-        """Count ``count`` bytes as written, and return the tokens of requests without response that are sent now."""
+        """Count ``count`` bytes as written.
+
+        Return the tokens of those requests without a response that are now sent.
+        """
         self._written_bytes += count
         out = self.outgoing
         while count:
@@ -503,11 +509,11 @@ class Connection:
         self.log_in(now)
 
     def log_in(self, now: float) -> None:
-        """Send SASL's first message, if it is there.
+        """Send the first SASL message, if it is ready.
 
         Raises:
-            AuthenticationError: the program has no credentials. KafkaConnectionError: it has no new ones for a
-                connection in use.
+            AuthenticationError: the program has no credentials.
+            KafkaConnectionError: the program has no new credentials for a connection in use.
         """
         assert self._mechanism is not None
         first = self._guarded(self._mechanism.first)

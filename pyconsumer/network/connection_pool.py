@@ -1,4 +1,4 @@
-"""All connections of a client: the nodes, their channels, the requests on them, and reconnecting after a backoff.
+"""All connections of a client: connecting, reconnecting after a pause, requests in flight.
 
 The owner calls :meth:`ConnectionPool.turn` to do the work that is due, and :meth:`ConnectionPool.on_event` for each
 socket that its selector reports. The pool never waits, and it does not choose the node of a request. See
@@ -47,21 +47,22 @@ _MOST_AHEAD = 8
 
 
 class ConnectionPool:
-    """The connections of one client. See the module's docstring.
+    """The connections of one client. See the module.
 
     Args:
-        settings: for all channels.
-        selector, names: shared with the owner.
-        unsent, completed: shared with the owner: where requests come from and go to.
-        where: returns the address of a node. None if it is not known.
+        settings: the settings of all channels.
+        selector, names: shared with the client.
+        unsent, completed: shared with the client: the requests to send, and the outcomes of requests.
+        where: returns the address of a node, or None if it is unknown.
         on_lost: called with node, error and time after a connection was lost or could not be established.
-        request_timeout: seconds that TLS, ApiVersions and SASL may take together.
-        max_idle: seconds after which an unused connection is closed.
-        reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
-        max_in_flight: most requests in flight on one connection. None for any number.
-        canonical_bootstrap: look up canonical names of bootstrap addresses (KIP-235).
-        cluster_id: returns the id of the cluster that nodes belong to, which a broker then checks (KIP-1242). None if
-            it is not known.
+        request_timeout: the time limit for TLS, ApiVersions and SASL together, in seconds.
+        max_idle: an unused connection is closed after this many seconds.
+        reconnect, setup: two backoffs. ``reconnect`` has the pauses between attempts, ``setup`` the time limit of an
+            attempt.
+        max_in_flight: the most requests in flight on one connection. None for no limit.
+        canonical_bootstrap: True looks up the canonical names of bootstrap addresses (KIP-235).
+        cluster_id: returns the id of the cluster, which the broker of a new connection checks (KIP-1242). None if it is
+            unknown.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class ConnectionPool:
         return _MAX_INT32 - node_id
 
     def node(self, node_id: int, connection: str = "main") -> Node:
-        """Return the state of a connection to a node, created on first use."""
+        """Return the state of a connection to a node. It is created at the first call."""
         key = self.key(node_id, connection)
         node = self.nodes.get(key)
         if node is None:
@@ -135,7 +136,7 @@ class ConnectionPool:
         return self.nodes.get(self.key(node_id, connection))
 
     def remove(self, node: Node, error: KafkaError | None = None) -> None:
-        """Close the channel, fail the node's requests if there is an error, and forget the node."""
+        """Close the channel and forget the node. If there is an error, fail the node's requests with it."""
         self.drop_channel(node)
         if error is not None:
             self.fail_all(node, error)
@@ -143,22 +144,22 @@ class ConnectionPool:
         self._dirty.pop(node, None)
 
     def rename(self, node: Node, node_id: int) -> None:
-        """Give the node of a main connection another id: the one that metadata has for a bootstrap address."""
+        """Change the id of a bootstrap address's node to the broker id that metadata has for it."""
         before = node.connection_key
         node.rename(node_id)
         self.nodes[node_id] = node
         self.nodes.pop(before, None)
 
     def mark(self, node: Node) -> None:
-        """Have the next turn check a node."""
+        """Let the next turn check a node."""
         self._dirty[node] = None
 
     def is_idle(self, node: Node) -> bool:
-        """Return whether a node has no request in flight and none unsent."""
+        """Return whether a node has no request that is in flight or unsent."""
         return not node.outstanding and self._unsent.first(node) is None
 
     def enqueue(self, node: Node, request: Request, *, first: bool = False) -> None:
-        """Add a request to the unsent requests of a node, at the head of the queue if ``first``."""
+        """Add a request to the unsent requests of a node. With ``first`` it goes to the beginning of the queue."""
         self._unsent.enqueue(node, request, first=first)
         self._dirty[node] = None
 
@@ -168,8 +169,8 @@ class ConnectionPool:
         """Do the work that is due, and return the time at which work is due next.
 
         Args:
-            served: True if the sockets have been served since the user's last call. Otherwise no request times out,
-                because a response may have arrived between two polls and still wait in a socket.
+            served: True if the sockets have been served since the user's last call. With False no request times out,
+                because its response may have arrived between two polls and still wait in a socket.
         """
         self._served = served
         if self._turn_unfinished or self._touched is not None:
@@ -319,7 +320,7 @@ class ConnectionPool:
     # -- channels ----------------------------------------------------------------------------------------------------
 
     def connect(self, node: Node, now: float) -> None:
-        """Begin to connect. An immediate failure is handled like a later one: see :meth:`fail_channel`."""
+        """Start to connect. If that fails at once, it is handled like a later failure (see :meth:`fail_channel`)."""
         broker = self._where(node)
         if broker is None:
             self.fail_all(node, KafkaConnectionError(f"node {node.node_id} is not known any more", stage="DNS"))
@@ -357,7 +358,7 @@ class ConnectionPool:
 
     @staticmethod
     def drop_channel(node: Node) -> None:
-        """Close the channel, if there is one, without failing any request."""
+        """Close the channel, if there is one, but fail no request."""
         channel = node.channel
         if channel is None:
             return
@@ -398,11 +399,11 @@ class ConnectionPool:
         self.mark(node)
 
     def note(self) -> None:
-        """Let a poll return, as after a response: there is something that its owner has to see."""
+        """Make the current poll return, because there is something that its caller must see."""
         self._completed.note()
 
     def take_in(self, ahead: bool) -> None:
-        """Call :meth:`Channel.take_in` on all :attr:`bulk` channels. It must be False before anybody waits."""
+        """Call :meth:`Channel.take_in` for all :attr:`bulk` channels. Pass False before the thread waits."""
         for channel in list(self.bulk):
             if channel.owner.channel is channel:
                 channel.take_in(ahead)
@@ -458,7 +459,7 @@ class ConnectionPool:
     # -- completion --------------------------------------------------------------------------------------------------
 
     def fail_all(self, node: Node, error: KafkaError) -> None:
-        """Fail all requests of a node, sent or not."""
+        """Fail all requests of a node, whether they are sent or not."""
         while node.outstanding:
             self._completed.add(node, next(iter(node.outstanding)), error)
         self._unsent.fail(node, error)
@@ -470,7 +471,7 @@ class ConnectionPool:
             self.fail_all(node, error)
 
     def abandon(self) -> None:
-        """Close only the sockets, in a forked child or for a client that was dropped without ``close``."""
+        """Close only the sockets. This is for a forked child, or for a client that was dropped without ``close``."""
         for node in self.nodes.values():
             if node.channel is not None:
                 node.channel.abandon()

@@ -1,4 +1,6 @@
-"""Names to addresses. Looking up a name blocks, for many seconds if it must, so it is done in a helper thread.
+"""Looks up host names in a helper thread.
+
+Looking up a name blocks, for many seconds if it must, so it is done in a helper thread.
 
 Each lookup has a thread of its own: one dead name server delays only its own lookup. IP addresses need none.
 """
@@ -22,7 +24,7 @@ _MAX_PORT = 65535
 
 
 class Endpoint(NamedTuple):
-    """One address that a name stands for. ``host`` is the name that a TLS certificate must be for."""
+    """One address of a name. ``host`` is the name that the TLS certificate must have."""
 
     family: int
     sockaddr: tuple[Any, ...]
@@ -37,13 +39,13 @@ Resolver = Callable[[str, int, bool], list[Endpoint]]
 
 
 def resolve(host: str, port: int, canonical: bool = False) -> list[Endpoint]:
-    """Ask the system for the addresses of a name. May block.
+    """Ask the system for the addresses of a name. This may block.
 
     Args:
-        canonical: each address gets the name that a reverse lookup finds (KIP-235).
+        canonical: True replaces the name of each address by the one that a reverse lookup finds (KIP-235).
 
     Raises:
-        OSError: the name is not known, or no name server answers.
+        OSError: the name is unknown, or no name server responds.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     endpoints = dict.fromkeys(Endpoint(family, tuple(sockaddr), host) for family, _, _, _, sockaddr in found)
@@ -53,7 +55,10 @@ def resolve(host: str, port: int, canonical: bool = False) -> list[Endpoint]:
 
 
 def address_problem(host: str, port: int) -> str | None:
-    """Return why no broker can listen at an address, or None if one may. Brokers have advertised such addresses."""
+    """Return the reason why no broker can listen at this address, or None.
+
+    Brokers have been seen to advertise such addresses.
+    """
     if not host:
         return "the host is empty"
     if len(host) > _LONGEST_NAME:
@@ -66,7 +71,7 @@ def address_problem(host: str, port: int) -> str | None:
 
 
 def printable_address(host: str, port: int) -> str:
-    """Return an address for messages, whatever it is made of: shortened, and escaped where it cannot be printed."""
+    """Return any address as text for messages. It is shortened, and unprintable characters are escaped."""
     shown = host if len(host) <= _LONGEST_NAME else f"{host[:40]}..."
     return str(Address(shown if shown.isprintable() else ascii(shown)[1:-1], port))
 
@@ -79,10 +84,10 @@ def _canonical(endpoint: Endpoint) -> str:
 
 
 class Lookup:
-    """A name that is being looked up. ``endpoints`` or ``error`` is set when ``done`` is.
+    """A name that is being looked up. When ``done`` is True, either ``endpoints`` or ``error`` is set.
 
-    ``at_once``: it was done when it was started. One that a thread finished in the meantime is not:
-    :meth:`NameService.take` will return it, and it must not be used twice.
+    ``at_once`` is True if the lookup was done as soon as it started. It is False for a lookup that a thread has
+    finished in the meantime. :meth:`NameService.take` will return that lookup, and it must not be used twice.
     """
 
     __slots__ = ("at_once", "done", "endpoints", "error", "host", "owner", "port")
@@ -94,7 +99,7 @@ class Lookup:
         self.error: KafkaConnectionError | None = None
 
     def finish(self, resolver: Resolver, canonical: bool) -> None:
-        """Look the name up now, in this thread."""
+        """Look the name up now, in the current thread."""
         cause: object = "the name has no address"
         try:
             self.endpoints = resolver(self.host, self.port, canonical)
@@ -105,11 +110,11 @@ class Lookup:
         self.done = True
 
     def succeed_at_once(self, endpoint: Endpoint) -> None:
-        """End the lookup at once, for an IP address."""
+        """End the lookup at once with this endpoint, because the name is an IP address."""
         self.endpoints, self.done, self.at_once = [endpoint], True, True
 
     def fail(self, why: str, *, at_once: bool = False) -> None:
-        """End the lookup without an address. ``why`` follows the name in the error."""
+        """End the lookup without an address. In the error, ``why`` follows the name."""
         self.at_once = at_once
         name = printable_address(self.host, self.port)
         self.error = KafkaConnectionError(f"DNS lookup of {name} {why}", stage="DNS", address=name)
@@ -120,8 +125,8 @@ class NameService:
     """Looks names up in helper threads.
 
     Args:
-        wake: called from a helper thread when there is something to :meth:`take`.
-        resolver: the function that asks. :func:`resolve` by default.
+        wake: called from a helper thread when :meth:`take` has something to return.
+        resolver: the function that looks a name up. By default :func:`resolve`.
     """
 
     def __init__(self, wake: Callable[[], None], resolver: Resolver | None = None) -> None:
@@ -133,8 +138,8 @@ class NameService:
     def start(self, host: str, port: int, owner: Any, *, canonical: bool = False) -> Lookup:
         """Start to look up a name.
 
-        An IP address, and an address at which no broker can listen, is done on return. :meth:`take` does not
-        return it.
+        For an IP address, and for an address at which no broker can listen, the lookup is done when this returns.
+        :meth:`take` does not return such a lookup.
         """
         lookup = Lookup(host, port, owner)
         problem = address_problem(host, port)

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into frames: an int32 with a size, then that many bytes.
+"""Cuts a stream of bytes into frames (a size, then that many bytes).
 
 The caller reads bytes into :meth:`FrameReader.buffer` and reports their number by :meth:`FrameReader.advance`. Between
 frames that is a small buffer, so that one read brings a size and a short frame, or several. For the rest of a larger
@@ -23,10 +23,10 @@ _KEPT = range(1 << 16, 18 << 20)
 
 
 class FrameReader:
-    """Collects frames from reads of any size.
+    """Collects frames from pieces of any size.
 
     Args:
-        max_bytes: longest frame to accept. It may be changed between frames.
+        max_bytes: the largest frame to accept. It may be changed between frames.
     """
 
     __slots__ = (
@@ -51,12 +51,12 @@ class FrameReader:
         self._frame_filled = 0
 
     def accept(self, max_bytes: int) -> None:
-        """Change the longest frame to accept. Call it between two frames."""
+        """Change the largest frame to accept. Call this between two frames."""
         self.max_bytes = max_bytes
 
     @property
     def inside_frame(self) -> bool:
-        """Return whether the stream would be cut in the middle of a frame if it ended now."""
+        """Return whether a part of a frame has been received."""
         return self._frame is not None or self._small_filled > 0
 
     @property
@@ -65,7 +65,7 @@ class FrameReader:
         return bytes(self._small[: self._small_filled])
 
     def buffer(self) -> memoryview:
-        """Return where the next bytes go. Never empty."""
+        """Return the memory for the next bytes. It is never empty."""
         if self._frame is None:
             view = memoryview(self._small)
             return view[self._small_filled :] if self._small_filled else view
@@ -74,10 +74,12 @@ class FrameReader:
         return self._frame_view[self._frame_filled :]
 
     def advance(self, count: int) -> list[bytearray]:
-        """Take note of ``count`` bytes in the buffer, and return the frames that are complete now, without their sizes.
+        """Process ``count`` bytes that were written into the buffer.
+
+        Return the frames that are now complete, without their sizes.
 
         Raises:
-            ProtocolError: a size is negative or above the limit. The stream cannot be used any more.
+            ProtocolError: a size is negative or above the limit. The stream is no longer usable.
         """
         if self._frame is None:
             filled = self._small_filled + count
@@ -103,7 +105,7 @@ class FrameReader:
         return [frame]
 
     def close(self) -> None:
-        """Release the memory of frames: no more bytes come."""
+        """Release the memory of frames, because no more bytes will come."""
         self._frame = self._frame_view = self._last = None
 
     def _cut(self) -> list[bytearray]:
@@ -151,5 +153,5 @@ class FrameReader:
 
 
 def looks_like_tls(head: bytes) -> bool:
-    """Return whether bytes begin like a TLS alert or handshake record: then a plain client spoke to a TLS port."""
+    """Return whether the bytes begin like a TLS record. If so, a client without TLS has connected to a TLS port."""
     return len(head) >= 2 and head[0] in (0x15, 0x16) and head[1] == 3

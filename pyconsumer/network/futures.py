@@ -1,4 +1,4 @@
-"""Futures of requests, and blocking calls written as generators that wait for them.
+"""Futures of requests, and ``drive``, which runs a blocking call up to its deadline.
 
 A :class:`RequestFuture` belongs to one thread. It is completed, and its callbacks run, inside the ``poll`` of the
 client that made it, so it needs no lock, and it cannot be waited for by itself.
@@ -56,10 +56,10 @@ _PENDING: Any = object()
 
 
 class RequestFuture(Generic[T]):
-    """A value, or an error, that comes later. It is completed exactly once.
+    """A value or an error that is set later. It is set exactly once.
 
     Attributes:
-        exception: the error. None while there is none.
+        exception: the error, or None.
     """
 
     __slots__ = ("_callbacks", "_value", "exception")
@@ -71,21 +71,21 @@ class RequestFuture(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> RequestFuture[T]:
-        """Return a future that has succeeded already."""
+        """Return a future that has already succeeded."""
         future: RequestFuture[T] = cls()
         future.complete(value)
         return future
 
     @classmethod
     def failure(cls, error: KafkaError) -> RequestFuture[T]:
-        """Return a future that has failed already."""
+        """Return a future that has already failed."""
         future: RequestFuture[T] = cls()
         future.fail(error)
         return future
 
     @property
     def done(self) -> bool:
-        """Return whether it has succeeded or failed."""
+        """Return whether the future has succeeded or failed."""
         return self._value is not _PENDING or self.exception is not None
 
     @property
@@ -103,7 +103,7 @@ class RequestFuture(Generic[T]):
         """Return the value.
 
         Raises:
-            IllegalStateError: there is none, because it is not done or has failed.
+            IllegalStateError: there is no value, because the future is not done or has failed.
         """
         if self._value is _PENDING:
             raise IllegalStateError("the request has failed" if self.exception else "the request is not done yet")
@@ -111,25 +111,25 @@ class RequestFuture(Generic[T]):
 
     @property
     def retriable(self) -> bool:
-        """Return whether it has failed with an error that may pass by itself."""
+        """Return whether the future has failed with an error that may disappear by itself."""
         return self.exception is not None and self.exception.retriable
 
     def result(self) -> T:
         """Return the value, or raise the error.
 
         Raises:
-            KafkaError: the error with which it failed.
-            IllegalStateError: it is not done yet.
+            KafkaError: the future's error.
+            IllegalStateError: the future is not done yet.
         """
         if self.exception is not None:
             raise self.exception
         return self.value
 
     def complete(self, value: T) -> None:
-        """Succeed, and run the callbacks.
+        """Set the value, and run the callbacks.
 
         Raises:
-            IllegalStateError: it is done already.
+            IllegalStateError: the future is done already.
         """
         if self._value is not _PENDING or self.exception is not None:
             raise IllegalStateError("a request future is completed once only")
@@ -138,10 +138,10 @@ class RequestFuture(Generic[T]):
             self._fire()
 
     def fail(self, error: KafkaError) -> None:
-        """Fail, and run the callbacks.
+        """Set the error, and run the callbacks.
 
         Raises:
-            IllegalStateError: it is done already.
+            IllegalStateError: the future is done already.
         """
         if self.done:
             raise IllegalStateError("a request future is completed once only")
@@ -149,7 +149,10 @@ class RequestFuture(Generic[T]):
         self._fire()
 
     def add_callback(self, callback: Callable[[RequestFuture[T]], object]) -> None:
-        """Call ``callback(future)`` once it is done: at once if it is done already, in order otherwise."""
+        """Call ``callback(future)`` when the future is done. If it is done already, call it at once.
+
+        Callbacks run in the order in which they were added.
+        """
         if self._value is not _PENDING or self.exception is not None:
             callback(self)
         elif self._callbacks is None:
@@ -158,7 +161,7 @@ class RequestFuture(Generic[T]):
             self._callbacks.append(callback)
 
     def compose(self, convert: Callable[[T], S]) -> RequestFuture[S]:
-        """Return a future of ``convert(value)``. It fails with the same error, or with that of ``convert``."""
+        """Return a future of ``convert(value)``. It fails with this future's error, or with an error of ``convert``."""
         composed: RequestFuture[S] = RequestFuture()
 
         def follow(future: RequestFuture[T]) -> None:
@@ -178,7 +181,7 @@ class RequestFuture(Generic[T]):
         return composed
 
     def chain(self, other: RequestFuture[T]) -> None:
-        """Complete ``other`` in the same way as this one, unless it is done before."""
+        """Complete ``other`` with the same result as this future, unless ``other`` is done earlier."""
 
         def follow(future: RequestFuture[T]) -> None:
             if other.done:
@@ -191,7 +194,7 @@ class RequestFuture(Generic[T]):
         self.add_callback(follow)
 
     def finish(self) -> None:
-        """Run the callbacks that Ctrl-C kept from running when it was completed. There are none as a rule."""
+        """Run callbacks that were left out because of Ctrl-C. Normally there are none."""
         if self.done:
             self._fire()
 
@@ -215,27 +218,32 @@ class Change(Protocol):
     """A change of shared state that another thread announces.
 
     Attributes:
-        in_turn: True if calls wait for something that is there for one of them, such as memory. On an event loop, one
-            call waits for the change, and the others wait for their turn, in the order in which they came.
+        in_turn: True if calls wait for something that only one of them can take, such as memory. On an event loop, one
+            call then waits for the change. The others wait for their turn, in the order in which they came.
     """
 
     @property
     def in_turn(self) -> bool: ...
 
     def wait(self, until: float, now: Callable[[], float]) -> object:
-        """Block this thread until the change was announced, or until ``until`` (monotonic seconds)."""
+        """Block this thread until the change is announced, or until the time ``until`` (monotonic seconds)."""
         ...
 
     def on_announced(self, call: Callable[[], object]) -> object:
-        """Call a function when the change is announced, in that thread, or now if it was announced before."""
+        """Call a function when the change is announced, in the thread that announces it.
+
+        If it was announced before, call the function now.
+        """
         ...
 
 
 class Wait(NamedTuple):
-    """Wait for ``future`` (None: for anything to happen), but not beyond ``until`` (monotonic seconds, or inf).
+    """A wait for ``future``, at most until the time ``until`` (monotonic seconds, or inf).
 
-    With an ``awaitable``, wait for that alone, however long it takes: it is the application's code. With a ``change``,
-    wait for its announcement, or until ``until``.
+    With None, wait for any event.
+
+    With an ``awaitable``, wait for that alone, however long it takes, because it is the application's code. With a
+    ``change``, wait until it is announced, at most until ``until``.
     """
 
     future: RequestFuture[Any] | None
@@ -249,13 +257,13 @@ YIELD: Final = Wait(None, -math.inf)
 
 
 def wait_for_callback(result: object) -> Iterator[Wait]:
-    """Yield a wait for the result of a callback, if that is an awaitable."""
+    """Yield a wait for the result of a callback, if that result is an awaitable."""
     if isinstance(result, Awaitable):
         yield Wait(None, math.inf, result)
 
 
 def refuse_awaitable(awaitable: Awaitable[Any]) -> TypeError:
-    """Return the error for a callback that is a coroutine function where it cannot be awaited."""
+    """Return the error for a callback that is a coroutine function, in a place where it cannot be awaited."""
     name = getattr(awaitable, "__qualname__", type(awaitable).__name__)
     close = getattr(awaitable, "close", None)
     if close is not None:
@@ -280,10 +288,11 @@ def drive(
 
     Args:
         steps: the generator.
-        deadline: monotonic seconds. The first wait at or after it polls once without blocking. The second one
+        deadline: monotonic seconds. The first wait at or after the deadline polls once without blocking. The second one
             raises KafkaTimeoutError.
-        poll: waits, ``poll(until, future)``, for anything but a change. Its errors are thrown into the generator.
-        now: the clock.
+        poll: a function ``poll(until, future)`` that waits for anything except a change. Its errors are thrown into the
+            generator.
+        now: returns the present time.
 
     Raises:
         KafkaTimeoutError: the deadline has passed.
@@ -325,11 +334,11 @@ def drive(
 
 
 class ResumableCall(Generic[T]):
-    """A blocking call that is advanced step by step and never blocks.
+    """A blocking call that is run step by step, and that never blocks.
 
     Args:
         steps: the generator.
-        deadline: time at which it fails with ``KafkaTimeoutError`` (monotonic seconds).
+        deadline: the time at which the call fails with ``KafkaTimeoutError`` (monotonic seconds).
     """
 
     def __init__(self, steps: Steps[T], deadline: float) -> None:
@@ -342,13 +351,13 @@ class ResumableCall(Generic[T]):
 
     @property
     def due_at(self) -> float:
-        """Return when to call :meth:`advance` again at the latest."""
+        """Return the latest time for the next :meth:`advance`."""
         if self.done:
             return math.inf
         return min(self._deadline, self._wait.until if self._wait is not None else -math.inf)
 
     def advance(self, now: float) -> bool:
-        """Run it as far as possible now, and return whether it is done."""
+        """Run the call as far as possible now. Return whether it is done."""
         looked = False
         while not self.done:
             wait = self._wait
@@ -382,6 +391,6 @@ class ResumableCall(Generic[T]):
             self.error, self.done = failure, True
 
     def close(self) -> None:
-        """Abandon the call. ``finally`` blocks of the generator run."""
+        """Abandon the call. The ``finally`` blocks of its generator are run."""
         self._steps.close()
         self.done = True

@@ -1,4 +1,4 @@
-"""The client's view of the cluster: brokers, topics, leaders. A core: no I/O, no clock.
+"""The client's view of the cluster: brokers, topics, leaders, and when it is refreshed. A core: no I/O, no clock.
 
 Rules
 1. Until the first response (and after :meth:`Metadata.rebootstrap`) the brokers are the bootstrap addresses, with
@@ -48,7 +48,7 @@ _RESPONSES_TO_BELIEVE = 3
 
 @dataclass(slots=True)
 class TopicMetadata:
-    """One topic. ``topic_id`` is 16 zero bytes where the broker has no topic ids."""
+    """The metadata of one topic. ``topic_id`` is 16 zero bytes if the broker has no topic ids."""
 
     name: str
     topic_id: bytes = ZERO_UUID
@@ -57,7 +57,10 @@ class TopicMetadata:
 
 
 class MetadataQuery(NamedTuple):
-    """A request to send, and the wishes that its response settles. Pass it to :meth:`Metadata.update` or ``failed``."""
+    """A metadata request to send, with the wishes that its response fulfils.
+
+    Pass it to :meth:`Metadata.update` or :meth:`Metadata.failed`.
+    """
 
     request: MetadataRequest
     partial: bool
@@ -66,16 +69,18 @@ class MetadataQuery(NamedTuple):
 
 
 class Metadata:
-    """See the rules above.
+    """The cluster's metadata, as the client knows it. See the rules of the module.
 
     Args:
-        bootstrap: addresses to begin with.
-        max_age: seconds after which the metadata is refreshed.
-        backoff: between attempts.
-        allow_auto_topic_creation: let the broker create a topic that is asked for (if it does so at all).
-        exclude_internal_topics: leave ``__consumer_offsets`` and the like out of :meth:`topics`.
-        rebootstrap_after: seconds without success after which ``must_rebootstrap`` is True. Inf for never (KIP-1102).
-        idle_topics: returns, for a time in monotonic seconds, the topics of :meth:`add_topic` that have become idle.
+        bootstrap: the addresses to start with.
+        max_age: the metadata is refreshed after this many seconds.
+        backoff: the pauses between attempts.
+        allow_auto_topic_creation: True lets the broker create a missing topic (if the broker is set up to do so).
+        exclude_internal_topics: True leaves internal topics such as ``__consumer_offsets`` out of :meth:`topics`.
+        rebootstrap_after: after this many seconds without success ``must_rebootstrap`` is True. Infinity for never
+            (KIP-1102).
+        idle_topics: called with the time in monotonic seconds. Returns the topics of :meth:`add_topic` that have become
+            idle.
     """
 
     def __init__(
@@ -141,7 +146,7 @@ class Metadata:
         exclude_internal_topics: bool = True,
         idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> Metadata:
-        """Return metadata for the settings of a client."""
+        """Create metadata with the settings of a client."""
         after_ms = config.metadata_recovery_rebootstrap_trigger_ms
         return cls(
             bootstrap=config.bootstrap_servers,
@@ -156,7 +161,7 @@ class Metadata:
     # -- interest ----------------------------------------------------------------------------------------------------
 
     def set_topics(self, topics: Collection[str]) -> bool:
-        """Make these the topics of interest, and return whether one of them is new, which requests an update."""
+        """Set the topics of interest. Return whether one of them is new. If so, an update is requested."""
         added = set(topics) - self._wanted
         self._wanted = set(topics)
         self._all_topics, was_all = False, self._all_topics
@@ -167,7 +172,7 @@ class Metadata:
         return bool(added)
 
     def add_topic(self, topic: str) -> bool:
-        """Add a topic to those of interest. Return whether it is new, which requests an update."""
+        """Add a topic of interest. Return whether it is new. If so, an update is requested."""
         if topic in self._wanted:
             return False
         self._wanted.add(topic)
@@ -177,32 +182,32 @@ class Metadata:
         return True
 
     def wanted_topics(self) -> frozenset[str]:
-        """Return the topics of interest by :meth:`set_topics` and :meth:`add_topic`."""
+        """Return the topics that were set by :meth:`set_topics` and added by :meth:`add_topic`."""
         return frozenset(self._wanted)
 
     def set_topic_ids(self, topic_ids: Collection[bytes]) -> None:
-        """Track these topics by id and request an update.
+        """Follow topics that are known only by id, and request an update.
 
-        Such a topic, once its name is known, is of interest like those of :meth:`set_topics`.
+        When the name of such a topic is known, it is a topic of interest, like those of :meth:`set_topics`.
         """
         self._wanted_ids = frozenset(topic_ids)
         if topic_ids:
             self.request_update()
 
     def set_all_topics(self, wanted: bool = True) -> None:
-        """Make all topics of interest, for a pattern. An update is requested if that is new."""
+        """Make all topics topics of interest, for a pattern. If that is a change, an update is requested."""
         if wanted and not self._all_topics:
             self.request_update()
         self._all_topics = wanted
 
     def add_transient_topics(self, topics: Iterable[str]) -> None:
-        """Add topics of interest for one call only. :meth:`clear_transient_topics` removes them."""
+        """Add topics of interest for a single call. :meth:`clear_transient_topics` removes them."""
         added = set(topics) - self._wanted - self._transient
         self._transient |= added
         self._want_new({topic for topic in added if topic not in self._topics})
 
     def clear_transient_topics(self) -> None:
-        """Remove the topics of :meth:`add_transient_topics`, without a request."""
+        """Remove the topics of :meth:`add_transient_topics`. No update is requested."""
         self._transient.clear()
 
     def _want_new(self, topics: set[str]) -> None:
@@ -232,7 +237,7 @@ class Metadata:
     # -- when to ask, and what ---------------------------------------------------------------------------------------
 
     def request_update(self, *, reset_backoff: bool = False) -> int:
-        """Request a refresh as soon as the backoff allows, and return ``update_count`` as it is now."""
+        """Request a refresh as soon as the backoff allows it. Return the present ``update_count``."""
         self._full_asked += 1
         if reset_backoff:
             self._unchanged = 0
@@ -242,11 +247,11 @@ class Metadata:
 
     @property
     def update_requested(self) -> bool:
-        """Return whether somebody waits for a refresh, of everything or of new topics."""
+        """Return whether a refresh was requested, of all topics or of new ones."""
         return self._full_asked > self._full_settled or self._partial_asked > self._partial_settled
 
     def next_update_at(self, now: float) -> float:
-        """Return when to send the next request. A time not after ``now`` if it is due."""
+        """Return when to send the next request. If it is due, that time is not later than ``now``."""
         if self._full_asked > self._full_settled or self._partial_asked > self._partial_settled:
             due = now
         else:
@@ -254,7 +259,7 @@ class Metadata:
         return due if due > self._not_before else self._not_before
 
     def query(self, now: float) -> MetadataQuery:
-        """Return the request to send now. One at a time."""
+        """Return the request to send now, or None. Only one request is in flight at a time."""
         self._last_attempt = now
         if self._attempting_since is None:
             self._attempting_since = now
@@ -276,27 +281,33 @@ class Metadata:
         return MetadataQuery(request, partial, self._full_asked, self._partial_asked)
 
     def failed(self, now: float, error: KafkaError | None = None, *, fatal: bool = False) -> None:
-        """Record that a request got no response. With ``fatal``, the error is kept for the owner to raise."""
+        """Record that a request got no response. With ``fatal``, the error is kept so that the client can raise it."""
         self._not_before = now + self._backoff.delay(self._failures)
         self._failures += 1
         if fatal and error is not None:
             self.fatal_error = error
 
     def give_up(self, error: KafkaError) -> None:
-        """Keep an error for the owner to raise, a ``BootstrapResolutionError`` at each call. Requests continue."""
+        """Keep an error so that the client can raise it.
+
+        A ``BootstrapResolutionError`` is raised at each call. Requests continue.
+        """
         self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:
-        """Return whether refreshes have failed long enough to start over with the bootstrap addresses (KIP-1102)."""
+        """Return whether the client must start over with the bootstrap addresses (KIP-1102).
+
+        It must if refreshes have failed for ``rebootstrap_after`` seconds.
+        """
         since = self._attempting_since
         return not self.is_bootstrap and since is not None and now - since > self._rebootstrap_after
 
     def rebootstrap(self, now: float = -math.inf) -> None:
-        """Forget the brokers and begin with the bootstrap addresses again (KIP-899). Topics and epochs are kept.
+        """Forget the brokers and start over with the bootstrap addresses (KIP-899). Topics and epochs are kept.
 
         Args:
-            now: monotonic seconds. From the second call without an update in between, a growing pause precedes the next
-                request: a broker that asks for it in each response must not keep the client busy.
+            now: monotonic seconds. If this is called again without an update in between, the next request waits for a
+                growing pause. So a broker that asks for a new start in each response cannot keep the client busy.
         """
         self._use_bootstrap()
         self._attempting_since = None
@@ -319,16 +330,17 @@ class Metadata:
     def update(
         self, response: MetadataResponse, api_version: int, now: float, query: MetadataQuery | None = None
     ) -> bool:
-        """Apply a response.
+        """Apply a response to a metadata request.
 
         Args:
-            response: as decoded.
-            api_version: its version.
+            response: the decoded response.
+            api_version: the version of the response.
             now: monotonic seconds.
-            query: the request. None stands for a full request made just now.
+            query: the request. None means a request for all topics that was made just now.
 
         Returns:
-            False if the broker asks us to start over (KIP-1102): call :meth:`rebootstrap`. The response is not applied.
+            False if the broker asks the client to start over (KIP-1102). In that case the response is not applied. Call
+            :meth:`rebootstrap`.
         """
         if response.error_code == _REBOOTSTRAP_REQUIRED:
             return False
@@ -450,14 +462,14 @@ class Metadata:
     def update_leaders(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], brokers: Iterable[BrokerMetadata] = ()
     ) -> set[TopicPartition]:
-        """Apply leaders named in another response (KIP-951).
+        """Apply leaders that the response to another request contained (KIP-951).
 
         Args:
-            leaders: ``(node id, leader epoch)`` by partition. One that is not newer than the known one is ignored.
-            brokers: where they listen, as far as the response says.
+            leaders: ``(node id, leader epoch)`` by partition. A leader that is not newer than the known one is ignored.
+            brokers: the addresses of the leaders, as far as the response contains them.
 
         Returns:
-            The partitions that changed.
+            The partitions whose leader has changed.
         """
         self.leaders_version += 1
         for broker in brokers:
@@ -476,11 +488,11 @@ class Metadata:
         return changed
 
     def see_epoch(self, tp: TopicPartition, epoch: int) -> bool:
-        """Take note of a leader epoch seen elsewhere, in a record or a committed offset.
+        """Note a leader epoch that was seen in a record or in a committed offset.
 
         Returns:
-            Whether it is newer than the known one. Then the leader known so far is not used any more, and an update
-            is requested.
+            True if it is newer than the known one. In that case the known leader is not used any more, and an update is
+            requested.
         """
         if epoch < 0 or epoch <= self._epochs.get(tp, -1):
             return False
@@ -494,39 +506,42 @@ class Metadata:
     # -- what is known -----------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[BrokerMetadata]:
-        """Return the brokers. Bootstrap addresses, with negative ids, until the first response."""
+        """Return the brokers. Before the first response these are the bootstrap addresses, with negative ids."""
         return list(self._brokers.values())
 
     def broker(self, node_id: int) -> BrokerMetadata | None:
-        """Return where a broker listens, or None if it is not known."""
+        """Return the address of a broker, or None if it is unknown."""
         return self._brokers.get(node_id)
 
     def topics(self) -> list[str]:
-        """Return the names of the topics known, sorted. Without internal ones if those are excluded."""
+        """Return the names of the known topics, sorted. Internal topics are left out if they are excluded."""
         hide = self._exclude_internal_topics
         return sorted(topic.name for topic in self._topics.values() if not (hide and topic.is_internal))
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """Return all that is known of a topic."""
+        """Return the metadata of a topic, or None if it is unknown."""
         return self._topics.get(name)
 
     def partitions_for(self, topic: str) -> list[PartitionMetadata] | None:
-        """Return the partitions of a topic by number, or None if it is not known."""
+        """Return the partitions of a topic by number, or None if the topic is unknown."""
         found = self._topics.get(topic)
         return None if found is None else [found.partitions[number] for number in sorted(found.partitions)]
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic has, or 0 if it is not known."""
+        """Return the number of a topic's partitions, or 0 if the topic is unknown."""
         found = self._topics.get(topic)
         return len(found.partitions) if found else 0
 
     def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
-        """Return the data of a partition in the last response, even if it is known to be out of date."""
+        """Return a partition's data from the last response, even if it is known to be out of date."""
         topic = self._topics.get(tp[0])
         return topic.partitions.get(tp[1]) if topic else None
 
     def leader(self, tp: TopicPartition) -> PartitionMetadata | None:
-        """Return the partition if its leader is known. None otherwise (then request an update)."""
+        """Return a partition's data if its leader is known.
+
+        Otherwise return None, and the caller should request an update.
+        """
         topic = self._topics.get(tp[0])
         found = topic.partitions.get(tp[1]) if topic else None
         if found is None or found.leader not in self._brokers:
@@ -536,26 +551,26 @@ class Metadata:
         return found
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """Return the newest leader epoch seen of a partition, -1 if none."""
+        """Return the newest known leader epoch of a partition, or -1."""
         return self._epochs.get(tp, -1)
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic, 16 bytes, or zeros if it is not known."""
+        """Return the id of a topic (16 bytes), or zeros if it is unknown."""
         found = self._topics.get(topic)
         return found.topic_id if found else ZERO_UUID
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic that has an id, or None if it is not known."""
+        """Return the name of the topic with this id, or None if it is unknown."""
         return self._names.get(topic_id)
 
     def absence(self, tp: TopicPartition, since: int) -> KafkaError | None:
-        """Return an error if a partition does not exist. None while that is not certain.
+        """Return an error if it is certain that a partition does not exist. Otherwise return None.
 
-        A broker may be behind the others for a moment after a topic or partition was created, so only the third
-        response counts. (Java's clients ask until their time is over.)
+        For a moment after a topic or partition was created, a broker may not know it yet. So only the third response
+        counts. (Java's clients repeat the request until their time is up.)
 
         Args:
-            since: :attr:`update_count` when somebody began to ask.
+            since: the value of :attr:`update_count` when the caller started to wait.
         """
         if self.update_count - since < _RESPONSES_TO_BELIEVE:
             return None
@@ -572,19 +587,19 @@ class Metadata:
         return errors.for_code(errors.Errors.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp[0]!r} has {has}, not {tp[1]}")
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """Return why the last response had no data for a topic, or None if it had, or was not asked for it."""
+        """Return the error that the last response had for a topic. None if it had none or did not cover the topic."""
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
 
     @property
     def has_error(self) -> bool:
-        """True if there may be an error to take: :meth:`take_fatal_error`, :meth:`take_topic_error`."""
+        """Return whether there may be an error for :meth:`take_fatal_error` or :meth:`take_topic_error` to return."""
         return self.fatal_error is not None or bool(self._unreported)
 
     def take_fatal_error(self) -> KafkaError | None:
-        """Return the error with which the cluster refused this client, and forget it, or None if there is none.
+        """Return and forget the error with which the cluster rejected this client, or None if there is none.
 
-        An error of looking up names is kept until a broker responds: every call raises it (KIP-909).
+        An error of looking up names is kept until a broker responds, so that every call raises it (KIP-909).
         """
         error, self.fatal_error = self.fatal_error, None
         if isinstance(error, errors.BootstrapResolutionError):
@@ -592,9 +607,11 @@ class Metadata:
         return error
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
-        """Return the error to raise for topics that may not be read or cannot exist. Each response is reported once.
+        """Return the error to raise for topics that may not be read or cannot exist.
 
-        A reported error can still be looked up: :meth:`topic_error`.
+        The errors of a response are returned once.
+
+        A returned error can still be read by :meth:`topic_error`.
         """
         for code in (errors.TopicAuthorizationFailedError.errno, errors.InvalidTopicError.errno):
             names = sorted(name for name in self._unreported if self.topic_errors[name] == code and matters(name))

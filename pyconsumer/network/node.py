@@ -1,4 +1,4 @@
-"""A node as a client sees it: its requests, its channel, and its state, from which the least loaded node is chosen.
+"""One node: its state, the pause before the next attempt to connect, and the least loaded node.
 
 There is one :class:`Node` for each connection to a broker: the main one, and a second one to the broker as coordinator.
 The rules here do no I/O: :mod:`pyconsumer.network.connection_pool` applies them to sockets, and
@@ -28,11 +28,11 @@ __all__ = [
 
 
 class ConnectionBackoff:
-    """The outcome of the attempts to reach one node.
+    """The history of the attempts to reach one node, and the pause before the next attempt.
 
-    Each failure in a row lengthens the pause before the next attempt (KIP-144) and the timeout of an attempt (KIP-601).
-    Both are reset when the node responds to a request. A connection that is ready does not reset them, because a port
-    that requires SASL accepts a plain connection and closes it at the first request.
+    Each failure in a row lengthens the pause before the next attempt (KIP-144) and the time limit of an attempt
+    (KIP-601). A response to a request resets both. A connection that is only ready does not: a port that requires SASL
+    accepts a connection without SASL, and closes it at the first request.
     """
 
     __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "reached", "setup_failed", "slow_setups")
@@ -61,7 +61,7 @@ class ConnectionBackoff:
         return setup.delay(self.slow_setups)
 
     def too_slow(self) -> None:
-        """Record that an attempt took longer than :meth:`setup_timeout`."""
+        """Record that an attempt took longer than its time limit."""
         self.slow_setups += 1
 
     def set_up(self) -> None:
@@ -70,21 +70,21 @@ class ConnectionBackoff:
         self.reached = True
 
     def failed(self, now: float, error: KafkaConnectionError, reconnect: Backoff, *, setup_failed: bool = True) -> None:
-        """Record that an attempt failed (``setup_failed``), or that a connection was lost."""
+        """Record that an attempt failed (``setup_failed``), or that an established connection was lost."""
         self.last_error = error
         self.backoff_until = now + reconnect.delay(self.failures)
         self.failures += 1
         self.setup_failed = setup_failed
 
     def established(self) -> None:
-        """Record that the node has responded."""
+        """Record that the node has responded to a request."""
         self.failures = self.slow_setups = 0
         self.backoff_until = float("-inf")
         self.last_error = None
 
 
 class NodeStatus(enum.IntEnum):
-    """The use that can be made of a node now. Lower is better."""
+    """The usefulness of a node now. Lower is better."""
 
     READY = 0
     CONNECTING = 1
@@ -93,7 +93,7 @@ class NodeStatus(enum.IntEnum):
 
 
 class Candidate(NamedTuple):
-    """A node that might be asked."""
+    """A node that might be chosen for a request."""
 
     node_id: int
     status: NodeStatus
@@ -102,10 +102,11 @@ class Candidate(NamedTuple):
 
 
 def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate | None:
-    """Return the best node for a request that any node can serve, or None if all are unavailable.
+    """Return the best node for a request that any node can serve, or None if all nodes are unavailable.
 
-    That is the ready node with the fewest requests in flight. Else one that is being connected. Else the one with the
-    oldest last attempt. Of equal ones it is the first from index ``start``, a random number that spreads the clients.
+    A ready node with the fewest requests in flight is best. Next best is a node that is being connected. Last comes the
+    node whose last attempt is the oldest. Among equal nodes, the first one from index ``start`` on is chosen. ``start``
+    is random, so that clients are spread over the nodes.
     """
     count = len(candidates)
     best: Candidate | None = None
@@ -127,7 +128,7 @@ def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate |
 class Node:
     """The state of one connection to a node: the requests in flight, the channel and the backoff.
 
-    Its unsent requests are in :class:`~pyconsumer.network.client_requests.UnsentRequests`.
+    Unsent requests of the node are in :class:`~pyconsumer.network.client_requests.UnsentRequests`.
 
     Args:
         connection_key: the key of this connection in the pool. Equal to ``node_id`` for the main connection.
@@ -158,20 +159,20 @@ class Node:
         self.auth_error: KafkaError | None = None
 
     def rename(self, node_id: int) -> None:
-        """Take the id that metadata has for a bootstrap address."""
+        """Replace the id of a bootstrap address by the broker id that metadata has for it."""
         self.connection_key = self.node_id = node_id
 
     def retire(self) -> None:
-        """Have the channel closed when its last response has arrived."""
+        """Close the channel when its last response has arrived."""
         self.retired = True
 
     def attach(self, channel: Channel, now: float) -> None:
-        """Begin to use a channel, which is being connected."""
+        """Start to use a channel, which is being connected."""
         self.last_used = now
         self.channel = channel
 
     def detach(self) -> None:
-        """Have no channel."""
+        """Stop using the channel."""
         self.channel = None
 
     def set_up(self, now: float) -> None:
@@ -181,7 +182,7 @@ class Node:
         self.last_used = now
 
     def refused(self, error: KafkaError | None) -> None:
-        """Record the error of an authentication that failed. None for a channel that was lost by another error."""
+        """Record the error of a failed authentication. None means that the channel was lost by another error."""
         self.auth_error = error
 
     def sent(self, now: float) -> None:
@@ -189,7 +190,7 @@ class Node:
         self.last_used = now
 
     def received(self, now: float, throttle_ms: int) -> None:
-        """Record that a response was received. If ``throttle_ms`` > 0, send no request for that long (KIP-219)."""
+        """Record that a response was received. With ``throttle_ms`` > 0, no request is sent for that time (KIP-219)."""
         if throttle_ms:
             self.throttled_until = now + throttle_ms / 1000
         self.last_used = now
@@ -201,12 +202,12 @@ class Node:
 
     @property
     def ready(self) -> bool:
-        """Return whether a request can be sent now, as far as the connection goes."""
+        """Return whether the connection is ready for a request."""
         return self.channel is not None and self.channel.ready
 
     @property
     def is_resolved(self) -> bool:
-        """Return whether the host's name has been looked up, by this attempt to connect or by the last one."""
+        """Return whether the host's name has been looked up, by this attempt to connect or by the previous one."""
         if self.channel is not None and self.channel.connection is not None:
             return True
         return self.health.last_error is not None and self.health.last_error.stage != "DNS"
@@ -216,7 +217,7 @@ class Node:
         return now >= self.throttled_until and (max_in_flight is None or len(self.outstanding) < max_in_flight)
 
     def status(self, now: float, max_in_flight: int | None) -> NodeStatus:
-        """Return how the node can be used now."""
+        """Return how well the node can be used now."""
         if self.channel is not None:
             if not self.channel.ready:
                 return NodeStatus.CONNECTING
@@ -224,14 +225,14 @@ class Node:
         return NodeStatus.MAY_CONNECT if self.health.may_connect(now) else NodeStatus.UNAVAILABLE
 
     def out_of_reach(self, now: float) -> bool:
-        """Return whether the last attempt failed and the pause after it is not over."""
+        """Return whether the last attempt failed and the pause after it has not ended."""
         return self.channel is None and self.health.setup_failed and not self.health.may_connect(now)
 
     def next_deadline(self, now: float, max_idle: float, unsent: Request | None) -> float:
-        """Return when work on this node is due at the latest.
+        """Return the time at which work on this node is due.
 
         Args:
-            unsent: the request that is to be sent next.
+            unsent: the request that is sent next.
         """
         channel = self.channel
         due = math.inf if unsent is None else unsent.expires_at

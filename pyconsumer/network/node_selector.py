@@ -1,4 +1,4 @@
-"""Choice of the node for a request: for requests that any node can serve, and for the refresh of metadata.
+"""Chooses the node for a request that any node can serve, and sends metadata requests.
 
 Rules
 1. A request for any node is queued until a node is ready, and is then sent to the least loaded one
@@ -48,17 +48,17 @@ _MAX_CANDIDATES = 4
 
 
 class NodeSelector:
-    """Chooses nodes and refreshes metadata. See the rules above.
+    """Chooses nodes for requests, and refreshes metadata. See the rules of the module.
 
     Args:
-        make_pool: makes the connections, given ``where`` and ``on_lost`` (see :class:`ConnectionPool`).
-        unsent: holds the requests for any node.
-        metadata: None for a client that only sends to nodes whose address it is given.
-        now: the clock.
+        make_pool: a function of ``where`` and ``on_lost`` that makes the connections (see :class:`ConnectionPool`).
+        unsent: the unsent requests, including those for any node.
+        metadata: the cluster's metadata. None for a client that gets all addresses from its caller.
+        now: returns the present time.
         random: returns numbers in [0, 1).
         request_timeout: timeout of metadata requests, in seconds.
         rebootstraps: True if rule 3 applies. ``metadata_recovery_strategy`` decides that.
-        watch: reports that no broker responds. None for no reports.
+        watch: reports that no broker responds. None for no such reports.
 
     Attributes:
         pool: the connections.
@@ -91,7 +91,7 @@ class NodeSelector:
         self._started_over = ""  # why, since a known broker has sent metadata
 
     def turn(self, now: float, *, served: bool = True) -> float:
-        """Do the work that is due, and return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
+        """Do the work that is due, and return when more is due. Call this before :meth:`ConnectionPool.turn`."""
         metadata = self._metadata
         if self._misrouted is not None:
             error, self._misrouted = self._misrouted, None
@@ -124,7 +124,10 @@ class NodeSelector:
         return watch.due_at(first=first)
 
     def node(self, broker: int | BrokerMetadata, connection: str) -> Node:
-        """Return the state of a connection to a broker, given by its id, or with its address, which is remembered."""
+        """Return the state of a connection to a broker.
+
+        The broker is given by its id, or with its address. The address is then remembered.
+        """
         if not isinstance(broker, BrokerMetadata):
             return self.pool.node(broker, connection)
         node = self.pool.node(broker.node_id, connection)
@@ -220,10 +223,10 @@ class NodeSelector:
         )
 
     def failures(self) -> str:
-        """Return the last error, or the stage and address, of each node that is not ready, for messages.
+        """Return, for messages, the last error of each node that is not ready. Without an error: its stage and address.
 
-        If none of them has failed yet, the last error of any node comes first: after a rebootstrap, that of a node
-        that is gone.
+        If none of these nodes has failed yet, the last error of any node comes first. After a rebootstrap, that is the
+        error of a node that is no longer in the metadata.
         """
         errors, stages = [], []
         for node in self.pool.nodes.values():

@@ -1,4 +1,6 @@
-"""SASL mechanisms: the client's message at each step. The exchange of messages is in :mod:`.connection`.
+"""SASL mechanisms (PLAIN, SCRAM, OAUTHBEARER), and the choice of one by the settings.
+
+The exchange of messages is in :mod:`.connection`.
 
 A mechanism object serves one authentication. PLAIN (RFC 4616), SCRAM-SHA-256 and -512 (RFC 5802, KIP-84) and
 OAUTHBEARER (RFC 7628, KIP-255) are here. Another one is a class with the same three members, made by the function
@@ -22,24 +24,27 @@ __all__ = ["OAuthBearer", "Plain", "SaslMechanism", "Scram", "mechanism_factory"
 
 
 class SaslMechanism(Protocol):
-    """One authentication, seen from the client."""
+    """One authentication, from the client's side."""
 
     name: str
     """As the broker calls it."""
 
     def first(self) -> bytes | None:
-        """Return the first message to the broker, or None if it is not there yet. Then it is asked for again."""
+        """Return the first message to the broker. Return None if it is not ready.
+
+        In that case call this again later.
+        """
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the response to a message of the broker, or None at the end.
+        """Return the response to a message of the broker, or None if the exchange is over.
 
         Raises:
-            AuthenticationError: the broker did not prove its identity, or refused.
+            AuthenticationError: the broker could not prove its identity, or rejected the credentials.
         """
 
 
 class Plain:
-    """User name and password in the clear. Use it over TLS."""
+    """Sends user name and password unencrypted. Use it over TLS."""
 
     name = "PLAIN"
 
@@ -54,11 +59,11 @@ class Plain:
 
 
 class Scram:
-    """A password that is never sent. The broker proves that it knows it too.
+    """Authenticates by a password that is never sent. The broker proves that it knows the password, too.
 
     Args:
         name: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
-        nonce: our random text. A fresh one by default.
+        nonce: the client's random text. By default a new one is made.
     """
 
     # RFC 7677's floor, which is Kafka's, and a bound on the work that a server may ask for: half a second, in which no
@@ -121,12 +126,12 @@ class Scram:
 
 
 class OAuthBearer:
-    """A token that somebody else has issued.
+    """Authenticates by a token that a third party has issued.
 
     Args:
-        provider: an object with ``token() -> str``, or a function. Asked for a fresh token at each authentication.
-            With ``extensions() -> Mapping[str, str]`` it may add SASL extensions (KIP-342). Instead of a token it may
-            return a ``concurrent.futures.Future`` of one.
+        provider: a function that returns a token, or an object with ``token() -> str``. It is called for a new token at
+            each authentication. An object may also have ``extensions() -> Mapping[str, str]`` with SASL extensions
+            (KIP-342). Instead of a token it may return a ``concurrent.futures.Future`` of a token.
         arrived: called when that future is done, in any thread.
     """
 
@@ -155,7 +160,7 @@ class OAuthBearer:
         return f"n,,\x01auth=Bearer {token}{pairs}\x01\x01".encode()
 
     def abandon(self) -> None:
-        """Cancel the request for a token that has not come."""
+        """Cancel the request for a token that has not arrived."""
         if self._pending is not None:
             self._pending.cancel()
 
@@ -167,11 +172,13 @@ class OAuthBearer:
 def mechanism_factory(
     config: ClientConfig, arrived: Callable[[], object] = lambda: None
 ) -> Callable[[], SaslMechanism] | None:
-    """Return a function that makes a mechanism for each authentication, as the settings say, or None without SASL.
+    """Return a function that makes the mechanism for each authentication, according to the settings.
+
+    Return None if SASL is not used.
 
     Args:
         config: the settings.
-        arrived: called when a first message is there that was not at first, in any thread.
+        arrived: called in any thread when a first message, which was missing before, is ready.
     """
     if not config.uses_sasl:
         return None

@@ -1,4 +1,4 @@
-"""The selector, and the socket pair that interrupts its wait.
+"""The selector, and ``Waker``, which interrupts its wait.
 
 The standard library's selectors serve, except where gevent or eventlet has replaced ``select`` or ``socket``. There the
 wait must let other greenlets run, so ``selectors2`` chooses among those of the replaced ``select``. It is slower: a
@@ -24,7 +24,7 @@ EVENT_WRITE = 2
 
 
 class Selector(Protocol):
-    """The part of a selector's interface that is used here.
+    """The part of a selector's interface that the client uses.
 
     ``select`` gives ``(key, events)`` pairs. ``key.data`` is the registered object.
     """
@@ -41,13 +41,16 @@ class Selector(Protocol):
 
 
 def new_selector() -> Selector:
-    """Return the best selector of this system, chosen now: a runtime may be monkey-patched at any time before."""
+    """Return the best selector of this system.
+
+    It is chosen at the call, because a runtime may be monkey-patched at any time before.
+    """
     selector: Selector = (_selectors2() if is_monkey_patched() else selectors).DefaultSelector()
     return selector
 
 
 def is_monkey_patched() -> bool:
-    """Return whether gevent or eventlet has replaced ``select`` or ``socket``. They are not imported for that."""
+    """Return whether gevent or eventlet has replaced ``select`` or ``socket``. The check does not import them."""
     for module, question in _PATCHERS:
         is_patched = getattr(sys.modules.get(module), question, None)
         if is_patched is not None and any(map(is_patched, ("select", "socket"))):
@@ -84,8 +87,9 @@ _IMPORTING = threading.Lock()
 class Waker:
     """Makes a selector's wait return, from any thread and from a signal handler.
 
-    One byte at most lies in the socket pair: the flag says that it is there. :meth:`clear` takes the byte before it
-    lowers the flag, so a wake between the two writes no byte and is covered by the wait that returns just now.
+    The socket pair contains at most one byte, and the flag says whether it does. :meth:`clear` removes the byte before
+    it clears the flag. If a wake comes between these two steps, it writes no byte. The wait that has just returned then
+    counts for it.
     """
 
     __slots__ = ("_reader", "_set", "_writer")
@@ -100,14 +104,14 @@ class Waker:
         return self._reader.fileno()
 
     def wake(self) -> None:
-        """End the present wait, or the next one. After :meth:`close` it has no effect."""
+        """End the current wait, or the next one if there is none. After :meth:`close` this has no effect."""
         if not self._set:
             self._set = True
             with contextlib.suppress(OSError):  # full: a byte is there; closed: nobody waits
                 self._writer.send(b"\0")
 
     def clear(self) -> None:
-        """Get ready for the next wake. The thread that waits calls this when its wait has returned."""
+        """Prepare for the next wake. The waiting thread calls this when its wait has returned."""
         with contextlib.suppress(OSError):
             self._reader.recv(64)
         self._set = False

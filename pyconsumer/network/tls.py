@@ -1,4 +1,6 @@
-"""TLS without a socket: bytes in, bytes out, by ``ssl.MemoryBIO``. Also: contexts, and errors that name the cause.
+"""TLS of clients: the context from the settings, encryption, and clear errors.
+
+Also: contexts, and errors that name the cause.
 
 It is imported only where TLS is used: OpenSSL takes a tenth of the time that importing a consumer does.
 """
@@ -22,7 +24,7 @@ _REVOKED = (23,)
 
 
 def make_context(config: ClientConfig) -> ssl.SSLContext | None:
-    """Return the context that the settings describe. None where connections are not encrypted.
+    """Return the TLS context for the settings, or None if connections are not encrypted.
 
     Raises:
         ConfigurationError: a certificate or key cannot be used. The message names the setting.
@@ -58,8 +60,8 @@ class TlsSession:
 
     Args:
         context: from :func:`make_context`.
-        host: the name that the certificate must be for.
-        address: for messages.
+        host: the name that the certificate must have.
+        address: ``host:port``, for messages.
     """
 
     __slots__ = ("_address", "_in", "_object", "_out", "host")
@@ -72,10 +74,11 @@ class TlsSession:
         self._object = context.wrap_bio(self._in, self._out, server_hostname=host)
 
     def handshake(self) -> bool:
-        """Continue the handshake as far as the bytes fed allow, and return whether it is complete.
+        """Continue the handshake as far as the received bytes allow. Return whether it is complete.
 
         Raises:
-            AuthenticationError: the broker's certificate, or ours, is refused, or the other side does not speak TLS.
+            AuthenticationError: the certificate of the broker or of the client was rejected, or the other side does not
+                speak TLS.
         """
         try:
             self._object.do_handshake()
@@ -86,15 +89,16 @@ class TlsSession:
         return True
 
     def feed(self, data: memoryview | bytes) -> None:
-        """Take bytes from the network."""
+        """Add bytes that were received from the network."""
         self._in.write(data)
 
     def read_into(self, buffer: memoryview) -> int:
-        """Decrypt into ``buffer``, and return the number of bytes, 0 if more are needed from the network.
+        """Decrypt into ``buffer``, and return the number of bytes. 0 means that more bytes are needed from the network.
 
         Raises:
             EOFError: the other side has closed.
-            AuthenticationError: it refused our certificate (TLS 1.3 reports that late), or the stream is damaged.
+            AuthenticationError: the other side rejected the client's certificate (TLS 1.3 reports that late), or the
+                stream is damaged.
         """
         try:
             count: int = self._object.read(len(buffer), buffer)  # type: ignore[assignment]
@@ -114,11 +118,11 @@ class TlsSession:
             self._object.write(data)
 
     def outgoing(self) -> bytes:
-        """Return the bytes for the network, and forget them."""
+        """Return and remove the bytes that must be sent to the network."""
         return self._out.read() if self._out.pending else b""
 
     def close(self) -> None:
-        """Put the close_notify alert into the bytes for the network, without waiting."""
+        """Add the close_notify alert to the bytes for the network. This does not wait."""
         try:
             self._object.unwrap()
         except (ssl.SSLError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Records that wait to be sent, in batches: a core without I/O, thread or clock.
+"""Batches that wait to be sent: lingering, sequence numbers, memory, delivery timeouts.
 
 State: for each partition a queue of batches, oldest first, and whether one of them is in flight. Rules:
 
@@ -38,7 +38,7 @@ Header = tuple[str, bytes | None]
 
 
 class Appended(NamedTuple):
-    """The place of an appended record: its batch, its index there, and whether to wake the sender."""
+    """The place of an appended record: its batch, its index in the batch, and whether to wake the sender."""
 
     batch: ProducerBatch
     position: int
@@ -74,15 +74,15 @@ class _Queue:
 
 
 class RecordAccumulator:
-    """See the module's text.
+    """The batches of a producer that wait or are in flight. See the module.
 
     Args:
-        batch_size: bytes from which a batch is ready. 0 gives each record its own.
-        largest_batch: bytes that a batch may reach while it waits. ``batch_size`` by default.
-        linger: seconds.
-        delivery_timeout: seconds.
-        buffer_memory: bytes.
-        codec: compression of batches.
+        batch_size: a batch of this many bytes is ready to be sent. 0 gives each record a batch of its own.
+        largest_batch: the largest size (bytes) of a batch that waits. By default ``batch_size``.
+        linger: the longest time that a batch waits for more records, in seconds.
+        delivery_timeout: the longest time from a batch's first record to its result, in seconds.
+        buffer_memory: the largest total size of all batches, in bytes.
+        codec: the compression of batches.
     """
 
     def __init__(
@@ -112,26 +112,26 @@ class RecordAccumulator:
         self.memory_pressure = 0  # calls that wait for memory
 
     def close(self) -> None:
-        """Have every batch sent without lingering, and accept no more records."""
+        """Make every batch ready without lingering, and accept no more records."""
         self.closing = True
 
     def flush(self, more: bool = True) -> None:
-        """Have batches sent without lingering until the same number of calls with False has followed."""
+        """With True, send batches without lingering. With False, end that: each True needs one False."""
         self.flushing += 1 if more else -1
 
     def add_memory_pressure(self, more: bool = True) -> None:
-        """Count a call that waits for memory, or (False) one that waits no longer."""
+        """Count a call that waits for memory (True), or that has stopped waiting (False)."""
         self.memory_pressure += 1 if more else -1
 
     # ------------------------------------------------------------ appending
 
     def has_room(self, size_bytes: int) -> bool:
-        """Return whether a record of this size may be appended now. One that is alone always may."""
+        """Return whether a record of this size may be appended now. If no other record waits, any size is allowed."""
         return self.memory.has_room(size_bytes)
 
     @property
     def memory_used(self) -> int:
-        """Bytes that all batches count for."""
+        """The memory that all batches use, in bytes."""
         return self.memory.used
 
     def append(
@@ -144,10 +144,10 @@ class RecordAccumulator:
         size_bytes: int,
         now: float,
     ) -> Appended:
-        """Add a record. The caller made sure by :meth:`has_room` that there is memory.
+        """Add a record. The caller must have checked with :meth:`has_room` that there is memory.
 
         Args:
-            size_bytes: the memory that it counts for.
+            size_bytes: the memory that the record uses.
             now: monotonic seconds.
         """
         queue = self._queues.get(tp)
@@ -198,13 +198,19 @@ class RecordAccumulator:
     # ------------------------------------------------------------ sending
 
     def busy_partitions(self) -> Iterable[TopicPartition]:
-        """Partitions with batches that wait, the one with the oldest batch first (so that none is left behind)."""
+        """Partitions with waiting batches.
+
+        The partition with the oldest batch comes first, so that none is left behind.
+        """
         if len(self._busy) < 2:
             return self._busy
         return sorted(self._busy, key=lambda tp: self._queues[tp].batches[0].created_at)
 
     def ready_at(self, tp: TopicPartition) -> float | None:
-        """When the first batch of a partition may leave (monotonic seconds). None if none waits or one is in flight."""
+        """Time (monotonic seconds) at which the first batch of a partition may be sent.
+
+        None if no batch waits, or one is in flight.
+        """
         queue = self._queues[tp]
         if queue.muted or not queue.batches:
             return None
@@ -216,26 +222,28 @@ class RecordAccumulator:
         return first.created_at + self._linger
 
     def first_waiting(self, tp: TopicPartition) -> ProducerBatch | None:
-        """Return the batch of a partition that leaves next, or None if none waits."""
+        """Return the batch of a partition that is sent next, or None if no batch waits."""
         queue = self._queues.get(tp)
         return queue.batches[0] if queue is not None and queue.batches else None
 
     def next_deadline(self) -> float | None:
-        """The earliest end of a delivery timeout of a batch that waits or is in flight, or None."""
+        """The earliest time at which a waiting or sent batch reaches its delivery timeout, or None."""
         earliest = [self._queues[tp].batches[0].created_at for tp in self._busy]
         earliest += [batch.created_at for batch in self._in_flight if not batch.expired]
         return min(earliest) + self._delivery_timeout if earliest else None
 
     def next_size(self, tp: TopicPartition) -> int:
-        """Return about how many bytes the batch of a partition that leaves next will have, or 0 if none waits."""
+        """Return the approximate bytes of the batch that is sent next for a partition, or 0 if no batch waits."""
         batch = self.first_waiting(tp)
         return 0 if batch is None else batch.builder.estimated_size
 
     def take(self, tp: TopicPartition, producer: tuple[int, int] | None) -> ProducerBatch:
-        """Close the first batch of a partition and count it as in flight. The partition is muted.
+        """Close the first batch of a partition and count it as in flight.
+
+        No other batch of the partition is sent until it is done.
 
         Args:
-            producer: ``(id, epoch)`` for idempotence, None without.
+            producer: ``(id, epoch)`` of an idempotent producer, otherwise None.
         """
         queue = self._queues[tp]
         batch = queue.batches.popleft()
@@ -249,10 +257,10 @@ class RecordAccumulator:
         return batch
 
     def build(self, batch: ProducerBatch, *, transactional: bool = False) -> bytes:
-        """Return the bytes of a batch that was taken, compressed. To be called without the lock: it takes its time.
+        """Return the compressed bytes of a batch that was taken. Call this without the lock, since it is slow.
 
         Args:
-            transactional: the batch is part of a transaction.
+            transactional: True if the batch is part of a transaction.
         """
         if batch.data is not None:
             return batch.data
@@ -271,26 +279,26 @@ class RecordAccumulator:
     # ------------------------------------------------------------ what became of it
 
     def is_in_flight(self, batch: ProducerBatch) -> bool:
-        """Return whether a batch was taken, and is not done and not put back."""
+        """Return whether a batch was taken, and is neither done nor put back."""
         return batch in self._in_flight
 
     def done(self, batch: ProducerBatch) -> None:
-        """The batch was sent or given up: release its memory and its partition."""
+        """Release the memory and the partition of a batch that was acknowledged or has failed."""
         self._unmute(batch)
         batch.done()
 
     def put_back(self, batch: ProducerBatch, retry_at: float) -> None:
-        """The batch has to be sent again, not before ``retry_at`` (monotonic seconds)."""
+        """Put back a batch that must be sent again, not before ``retry_at`` (monotonic seconds)."""
         self._unmute(batch)
         batch.retry(retry_at)
         self._queues[batch.topic_partition].batches.appendleft(batch)
         self._busy.add(batch.topic_partition)
 
     def split(self, batch: ProducerBatch, builders: Sequence[BatchBuilder], limit_bytes: int) -> None:
-        """The batch was too large: its records go back as several batches, in order.
+        """Put back the records of a batch that was too large, as several batches, in the same order.
 
         Args:
-            limit_bytes: of further batches of this topic.
+            limit_bytes: the largest size of later batches of this topic.
         """
         self._unmute(batch)
         queue = self._queues[batch.topic_partition]
@@ -316,17 +324,26 @@ class RecordAccumulator:
         batch.result.split([(index, part.result) for index, part in parts])
 
     def renumber(self, batch: ProducerBatch) -> None:
-        """Drop the batch's sequence number, which the broker rejected: it gets another one when it is sent again."""
+        """Drop the batch's sequence number, because the broker rejected it.
+
+        The batch gets a new one when it is sent again.
+        """
         batch.take_number((-1, -1), -1)
 
     def reuse_sequence(self, batch: ProducerBatch) -> None:
-        """Free the number of a batch that failed and was certainly not written, for the next one of its partition."""
+        """Free the sequence number of a failed batch, for the partition's next batch.
+
+        The failed batch was certainly not written.
+        """
         queue = self._queues.get(batch.topic_partition)
         if queue is not None and batch.base_sequence >= 0 and queue.producer == batch.producer:
             queue.go_back(batch.base_sequence)  # one is in flight at a time, so it had the last number given
 
     def expired(self, now: float) -> list[ProducerBatch]:
-        """Take out batches past their delivery timeout. Partitions of those in flight stay muted until the response."""
+        """Remove and return the batches that have reached their delivery timeout.
+
+        If such a batch is in flight, its partition sends nothing until the response has arrived.
+        """
         limit = now - self._delivery_timeout
         found = []
         for tp in list(self._busy):
@@ -344,10 +361,10 @@ class RecordAccumulator:
         return found
 
     def drop_waiting(self, *, sent_ones: bool = True) -> list[ProducerBatch]:
-        """Take out all batches that are not in flight.
+        """Remove and return all batches that are not in flight.
 
         Args:
-            sent_ones: also batches that were sent before and are to be sent again.
+            sent_ones: True includes batches that wait to be sent again.
         """
         found: list[ProducerBatch] = []
         for tp in list(self._busy):
@@ -363,7 +380,7 @@ class RecordAccumulator:
         return found
 
     def drop_all(self) -> list[ProducerBatch]:
-        """Take out all batches, also those in flight, for a close that does not wait any longer."""
+        """Remove and return all batches, including those in flight, because a close has stopped waiting."""
         found = [batch for tp in self._busy for batch in self._queues[tp].batches] + list(self._in_flight)
         self._queues.clear()
         self._busy.clear()
@@ -373,11 +390,11 @@ class RecordAccumulator:
         return found
 
     def settled(self, result: BatchResult) -> None:
-        """The result of a batch was set, and its callbacks have run."""
+        """Record that the result of a batch is set and that its callbacks have run."""
         self._unsettled.discard(result)
 
     def incomplete(self) -> list[BatchResult]:
-        """Results of all batches that are not settled, also of those that have been taken out of the queues."""
+        """The results of all batches that are not settled, including batches that were removed from the queues."""
         return list(self._unsettled)
 
     def topics(self) -> set[str]:
@@ -386,7 +403,7 @@ class RecordAccumulator:
         return waiting | {batch.topic_partition.topic for batch in self._in_flight}
 
     def unacknowledged(self, failed: Mapping[str, int]) -> dict[str, int]:
-        """Records by topic in batches that wait or are in flight, added to those that have failed."""
+        """Return the number of records that wait or are in flight, by topic. The numbers in ``failed`` are added."""
         found = dict(failed)
         for batch in [batch for tp in self._busy for batch in self._queues[tp].batches] + [
             batch for batch in self._in_flight if not batch.expired

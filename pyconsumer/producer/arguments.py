@@ -1,4 +1,4 @@
-"""Checks of what an application gives to the producer."""
+"""Checks of the arguments that an application gives to the producer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Arrived:
 
 
 def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], Serialized]:
-    """Return a function ``(topic, headers, data)`` made from what the application gave.
+    """Make a function ``(topic, headers, data)`` from the serializer that the application gave.
 
     An object with ``bind(field)`` is bound to its side (:class:`pyconsumer.generic.Bindable`). ``PendingError`` comes
     out as it is: the caller waits and calls again.
@@ -135,17 +135,17 @@ def serialized_now(
 
 
 def exact_topic(topic: Any) -> Any:
-    """Return a topic's name as exactly ``str``, also for a ``StrEnum``'s member. Return any other object as it is."""
+    """Return a topic's name as exactly ``str``, also for a member of a ``StrEnum``. Return other objects unchanged."""
     return str.__str__(topic) if isinstance(topic, str) else topic
 
 
 def is_topic_name(name: str) -> bool:
-    """Return whether a topic can have this name."""
+    """Return whether ``name`` is a valid name for a topic."""
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def checked_seconds(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> float | None:
-    """Return the seconds of a time in ms, None for none, or raise an error for one that was not given by name."""
+    """Return a time in ms as seconds, or None for None. Raise TypeError if the time was not given by name."""
     if positional:
         given = positional[0]
         text = f"{call}() takes its time by name, since other clients count in seconds"
@@ -161,7 +161,7 @@ def checked_seconds(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> 
 
 
 def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
-    """Return the offset to commit of a partition, or raise TypeError or ValueError if it is not valid."""
+    """Return the offset to commit for a partition. Raise TypeError or ValueError if it is not valid."""
     if not isinstance(tp, TopicPartition):
         raise TypeError(f"offsets are given by TopicPartition, not by {tp!r}")
     found = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
@@ -174,7 +174,7 @@ def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
 
 
 def checked_partition(partition: Any) -> int:
-    """Return the number of a partition, or raise ValueError if it is not valid."""
+    """Return the number of a partition. Raise ValueError if it is not valid."""
     number = whole_number(partition)
     if number is None or number < 0:
         raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
@@ -182,7 +182,7 @@ def checked_partition(partition: Any) -> int:
 
 
 def checked_choice(chosen: Any, topic: str, count: int) -> int:
-    """Return the partition that a partitioner chose among ``count``, or raise ValueError if there is no such one."""
+    """Return the partition that a partitioner chose. Raise ValueError if the topic has no such partition."""
     number = whole_number(chosen)
     if number is None or not 0 <= number < count:
         raise ValueError(f"the partitioner chose {chosen!r}, but topic {topic!r} has partitions 0 to {count - 1}")
@@ -190,7 +190,7 @@ def checked_choice(chosen: Any, topic: str, count: int) -> int:
 
 
 def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Return headers as pairs, or raise SerializationError if they are not valid."""
+    """Return headers as pairs. Raise SerializationError if they are not valid."""
     checked = []
     for item in headers:
         try:
@@ -204,11 +204,11 @@ def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[s
 
 
 def checked_group(given: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
-    """Return the group whose offsets a transaction commits, named by its id or by a consumer's metadata.
+    """Return the group whose offsets a transaction commits. ``given`` is its id, or a consumer's metadata.
 
     Raises:
-        TypeError: it has another type.
-        ValueError: it names no group.
+        TypeError: ``given`` has another type.
+        ValueError: ``given`` names no group.
     """
     group: Any = ConsumerGroupMetadata(given) if isinstance(given, str) else given
     if isinstance(group, tuple) and hasattr(group, "group_id"):  # that of compat.kafka, a named tuple with the state

@@ -1,4 +1,4 @@
-"""Columns of Arrow as records to send."""
+"""``send_arrow``: the rows of an Arrow table as records."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Rows = tuple[list[Any], list[Any] | None, list[Any] | None, list[Any] | None]
 
 
 def batches_of(table: pa.Table | pa.RecordBatch) -> Iterator[Rows]:
-    """Yield values, keys, partitions and times of some rows at a time. None for a column that is not there.
+    """Yield values, keys, partitions and times, some rows at a time. A missing column is None.
 
     Raises:
-        ValueError: there is no column ``value``, or one that is not known, or one of a wrong type.
+        ValueError: the column ``value`` is missing, or a column is unknown or has a wrong type.
     """
     names = table.schema.names
     unknown = [name for name in names if name not in _COLUMNS]
@@ -48,12 +48,12 @@ def send_steps(
     table: pa.Table | pa.RecordBatch,
     partition: int | None,
 ) -> Steps[FutureRecords]:
-    """Send the rows of a table, as a generator that also yields between batches.
+    """Send the rows of a table. This is a generator, which also yields between batches.
 
     Args:
-        send_many: sends lists of values and keys.
-        send_at_once: sends a record if there is a batch that it can join. Otherwise it returns None.
-        send: sends a record.
+        send_many: a function that sends lists of values and keys.
+        send_at_once: a function that sends a record if there is an open batch for it. Otherwise it returns None.
+        send: a function that sends one record.
     """
     runs: list[tuple[BatchResult, int, int]] = []
     sent = 0

@@ -1,4 +1,4 @@
-"""``ProducerBatch`` and ``BufferMemory``, the memory that batches share: twins in Python of the compiled classes."""
+"""``ProducerBatch`` and ``BufferMemory`` in Python, the twins of compiled classes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["BufferMemory", "ProducerBatch"]
 
 
 class BufferMemory:
-    """Count of the bytes that a producer's batches hold.
+    """Counts the bytes that the batches of a producer hold.
 
     Args:
-        limit: bytes, ``buffer_memory``.
+        limit: the setting ``buffer_memory``, in bytes.
 
     Attributes:
-        used: bytes, uncompressed, from the append until the batch is done.
+        used: uncompressed bytes. A record counts from its append until its batch is done.
     """
 
     __slots__ = ("limit", "used")
@@ -31,7 +31,7 @@ class BufferMemory:
     __reduce__ = not_copied
 
     def has_room(self, size_bytes: int) -> bool:
-        """Return whether a record of this size may be appended now. One that is alone always may."""
+        """Return whether a record of this size may be appended now. If no other record waits, any size is allowed."""
         return self.used + size_bytes <= self.limit or self.used == 0
 
     def take(self, size_bytes: int) -> None:
@@ -44,26 +44,29 @@ class BufferMemory:
 
 
 class ProducerBatch:
-    """One batch on its way. A closed batch never changes. Whoever takes it out of its queue closes it first.
+    """One batch of records. A closed batch gets no more records.
+
+    A batch must be closed before it is taken from its queue.
 
     Args:
-        topic_partition: where to.
-        builder: of its records.
-        now: monotonic seconds.
-        memory: in which its records count.
+        topic_partition: the partition to which the batch is sent.
+        builder: the builder that holds the records.
+        now: the present time, in monotonic seconds.
+        memory: the count in which the batch's bytes are included.
 
     Attributes:
         result: the outcome.
-        closed: no record can be added.
-        created_at: monotonic seconds of its first record. Its delivery timeout counts from there.
-        attempts: how often it was sent.
-        retry_at: not to be sent before.
-        base_sequence: -1 until it got one.
-        producer: ``(id, epoch)`` that the sequence belongs to.
-        uncertain: some attempt ended without showing whether the batch was written.
-        expired: its delivery timeout passed while it was in flight. Its result is set, its response is still to come.
-        memory: bytes that it counts for.
-        data: its bytes for the broker, once it was built.
+        closed: True if no record can be added.
+        created_at: the time of the first record, in monotonic seconds. The delivery timeout starts at this time.
+        attempts: how often the batch was sent.
+        retry_at: the time before which the batch is not sent, in monotonic seconds.
+        base_sequence: the sequence number of the first record. -1 until the batch has one.
+        producer: ``(id, epoch)`` of the producer to which the sequence number belongs.
+        uncertain: True if it is unknown after some attempt whether the batch was written.
+        expired: True if the delivery timeout was reached while the batch was in flight. Its result is set, but its
+            response is still awaited.
+        memory: the bytes that the batch counts for.
+        data: the encoded batch, after it was built.
     """
 
     __slots__ = (
@@ -115,7 +118,7 @@ class ProducerBatch:
         headers: Sequence[tuple[str, bytes | None]],
         size_bytes: int,
     ) -> int | None:
-        """Add a record, which counts for ``size_bytes``, and return its index, or None if there is no room."""
+        """Add a record that counts for ``size_bytes``. Return its index, or None if there is no room."""
         if self.closed:
             return None
         index = self.builder.try_append(timestamp_ms, key, value, headers)
@@ -127,52 +130,55 @@ class ProducerBatch:
         return index
 
     def close(self) -> None:
-        """Let no record be added any more."""
+        """Accept no more records."""
         self.closed = True
 
     def leave(self) -> None:
-        """Close it, and count an attempt to send it."""
+        """Close the batch, and count an attempt to send it."""
         self.closed = True
         self.attempts += 1
 
     def retry(self, at: float) -> None:
-        """Set the time of the next attempt, which is made at ``at`` or later (monotonic seconds)."""
+        """Set the earliest time of the next attempt to ``at`` (monotonic seconds)."""
         self.retry_at = at
 
     def take_number(self, producer: tuple[int, int], base_sequence: int) -> None:
-        """Take a sequence number of a producer. Bytes with another one are dropped."""
+        """Set the sequence number, which belongs to ``producer``.
+
+        If the batch is encoded with another number, drop its bytes.
+        """
         self.producer, self.base_sequence, self.data = producer, base_sequence, None
 
     def built(self, data: bytes) -> bytes:
-        """Store the encoded batch for retries and return it."""
+        """Store the encoded batch for later attempts, and return it."""
         self.data = data
         return data
 
     def mark_uncertain(self) -> None:
-        """Record that an attempt ended without showing whether the batch was written."""
+        """Record that it is unknown after an attempt whether the batch was written."""
         self.uncertain = True
 
     def expire(self) -> None:
-        """Record that its delivery timeout passed while it was in flight, and give its memory back."""
+        """Record that the delivery timeout was reached while the batch was in flight. Release its memory."""
         self.expired = True
         self.release()
 
     def move_memory(self, to: ProducerBatch, size_bytes: int) -> None:
-        """Let another batch count for some of the memory."""
+        """Let another batch count for some of this batch's memory."""
         self.memory -= size_bytes
         to.inherit_memory(size_bytes)
 
     def inherit_memory(self, size_bytes: int) -> None:
-        """Count for memory that another batch has taken."""
+        """Count for memory that another batch counted for before."""
         self.memory += size_bytes
 
     def done(self) -> None:
-        """Let go of everything but the outcome: its memory and its bytes."""
+        """Release the batch's memory and bytes. Only its result is kept."""
         self.release()
         self.data = None
 
     def release(self) -> None:
-        """Close it, and give its memory back."""
+        """Close the batch, and release its memory."""
         self.closed = True
         self._memory.give_back(self.memory)
         self.memory = 0

@@ -1,4 +1,4 @@
-"""The producer's settings: names of kafka-python, defaults and meaning of Java's producer 4.x."""
+"""The producer's settings with their defaults."""
 
 from __future__ import annotations
 
@@ -141,8 +141,9 @@ PRODUCER_SETTINGS: Final = Settings(
             "transactional_id",
             None,
             Text(nullable=True),
-            "The name of this producer across restarts, which makes transactions possible (KIP-98). A producer that "
-            "starts with it fences the one before. Each producer that runs at the same time needs its own.",
+            "A name that this producer keeps when it is restarted. It makes transactions possible (KIP-98). A producer "
+            "that starts with this name fences any earlier producer of the same name, so producers that run at the "
+            "same time need different names.",
         ),
         Setting(
             "transaction_timeout_ms",
@@ -214,12 +215,11 @@ PRODUCER_SETTINGS: Final = Settings(
             "partitioner",
             None,
             Function(nullable=True, type_text="Callable[[bytes | None, list[int], list[int]], int]"),
-            "A function `(key bytes or None, all partitions, those with a leader) -> partition`. None: as in Java, by "
-            "the hash of the key, and sticky for records without a key (KIP-794).",
+            "A function `(key bytes or None, all partitions, partitions with a leader) -> partition`. None: records "
+            "with a key go by its hash, as in Java, and records without a key stay with a partition for some time "
+            "(KIP-794).",
         ),
-        Setting(
-            "partitioner_ignore_keys", False, Flag(), "Choose partitions for records with a key as for those without."
-        ),
+        Setting("partitioner_ignore_keys", False, Flag(), "Choose the partition as if no record had a key."),
         Setting(
             "partitioner_rack_aware",
             False,

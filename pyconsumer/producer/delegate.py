@@ -1,4 +1,4 @@
-"""The work of a producer, which :class:`KafkaProducer` and :class:`pyconsumer.aio.AsyncKafkaProducer` share.
+"""``ProducerDelegate``: the work of ``send``, ``flush``, ``close`` for blocking and asyncio producers.
 
 :class:`ProducerDelegate` builds the parts of a producer, starts the sender's thread, and has every call of a producer
 up to the point at which it has to wait. A call that may wait is a generator (``..._steps``), which the facade's driver
@@ -76,21 +76,22 @@ _LAST_TURN_S: Final = 5.0  # time for the thread to end after it was stopped
 
 
 class ProducerDelegate:
-    """A producer without the waiting.
+    """The work of a producer, without the waiting.
 
     Args:
-        config: its settings, with a client id.
+        config: the settings, including a client id.
         clock: the clock of all deadlines.
 
     Attributes:
-        config, clock: as given.
-        condition: notified by the sender's thread of changes that calls wait for.
-        append: appends a record at once if no decision is needed and its batch has room. Otherwise it returns None.
-        is_plain: True without serializers and interceptors, so that records can go to ``append`` as they are.
-        transactions: the state of transactions, guarded by ``condition``. None without a transactional id.
-        sender, thread: the work of the producer's thread, and the thread.
+        config, clock: the arguments.
+        condition: the sender's thread notifies it of changes for which calls wait.
+        append: a function that appends a record at once, if its batch has room and no decision is needed. Otherwise it
+            returns None.
+        is_plain: True if there are no serializers and no interceptors. Records then go to ``append`` unchanged.
+        transactions: the state of transactions, guarded by ``condition``. None if there is no transactional id.
+        sender, thread: the work of the producer's thread, and the thread itself.
         client, metadata, accumulator: the sender's network client, its metadata, and the batches.
-        closed: True once the producer was closed, or dropped.
+        closed: True after the producer was closed or dropped.
     """
 
     closed = True  # until the thread is there
@@ -105,12 +106,12 @@ class ProducerDelegate:
         value_serializer: Serializer[Any] | None,
         clock: Clock | None,
     ) -> Self:
-        """Check settings, and start a producer with them.
+        """Check the settings, and start a producer with them.
 
         Args:
-            configs, settings: as a facade got them. ``settings`` take precedence.
-            key_serializer, value_serializer: take precedence over both, unless they are None.
-            clock: by default the machine's.
+            configs, settings: the arguments of the public class. ``settings`` take precedence.
+            key_serializer, value_serializer: they take precedence over both, unless they are None.
+            clock: the source of time. By default the machine's clock.
 
         Raises:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -187,7 +188,10 @@ class ProducerDelegate:
 
     @property
     def in_own_thread(self) -> bool:
-        """Return whether a callback of a record runs, which must not wait for its own thread."""
+        """Return whether the caller is a callback of a record.
+
+        It runs in the producer's thread, so it must not wait for this thread.
+        """
         return threading.current_thread() is self.thread
 
     # ------------------------------------------------------------ sending
@@ -201,7 +205,7 @@ class ProducerDelegate:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> FutureRecordMetadata | None:
-        """Send a record if there is a batch that it can join. Otherwise return None."""
+        """Send a record if there is an open batch for it. Otherwise return None."""
         transactions = self.transactions
         if self.is_plain and (transactions is None or transactions.is_open):
             return self.append(topic, value, key, headers, partition, timestamp_ms)
@@ -365,7 +369,7 @@ class ProducerDelegate:
     ) -> Steps[FutureRecords]:
         """Send many records. See :meth:`pyconsumer.KafkaProducer.send_many`.
 
-        It also yields between batches, so that other tasks can run.
+        The generator also yields between batches, so that other tasks can run.
         """
         rows = list(values)
         row_keys = None if keys is None else list(keys)
@@ -399,7 +403,10 @@ class ProducerDelegate:
 
     @contextlib.contextmanager
     def flushing(self) -> Iterator[list[BatchResult]]:
-        """Send batches without lingering in this block, which gets the results of those that are incomplete now."""
+        """Send batches without lingering inside this block.
+
+        The block gets the results of the batches that are not done yet.
+        """
         self.check_open()
         with self.condition:
             waiting = self.accumulator.incomplete()
@@ -426,7 +433,10 @@ class ProducerDelegate:
     def adding_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> Callable[[TransactionManager], TransactionResult] | None:
-        """Check the arguments of ``send_offsets_to_transaction``. Return its beginning, or None without offsets."""
+        """Check the arguments of ``send_offsets_to_transaction``.
+
+        Return the function that starts the call, or None if there are no offsets.
+        """
         group = checked_group(group_metadata)
         checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
 
@@ -445,9 +455,9 @@ class ProducerDelegate:
         return None
 
     def detach_transaction(self) -> DetachedTransaction | None:
-        """Let go of the transaction, which another process ends. Return it, or None if it is empty.
+        """Detach the open transaction, because another process ends it. Return it, or None if it is empty.
 
-        The caller has flushed, and may only call :meth:`close` afterwards.
+        Before this call, the caller must have flushed. After it, the caller may only call :meth:`close`.
 
         Raises:
             TransactionAbortableError: a record was not delivered.
@@ -465,7 +475,7 @@ class ProducerDelegate:
 
     @property
     def may_abort(self) -> bool:
-        """Return whether a transaction is open that can be aborted."""
+        """Return whether a transaction is open and can be aborted."""
         transactions = self._require_transactions()
         with self.condition:
             return transactions.may_abort and not self.closed
@@ -476,7 +486,7 @@ class ProducerDelegate:
         return self.transactions
 
     def begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
-        """Begin a call that the sender's thread completes, and return its result."""
+        """Start a call that the sender's thread completes. Return its result object."""
         self.check_open()
         transactions = self._require_transactions()
         if self.in_own_thread:
@@ -487,7 +497,7 @@ class ProducerDelegate:
         return result
 
     def check_outcome(self, result: TransactionResult, seconds: float) -> None:
-        """Raise the error of a call that has ended, or KafkaTimeoutError if it has not."""
+        """Raise the error of a call that has failed. Raise KafkaTimeoutError if the call has not ended."""
         if not result.wait(0):
             reason = result.last_failure or f"connections: {self.client.failures()}"
             raise KafkaTimeoutError(
@@ -498,7 +508,7 @@ class ProducerDelegate:
             raise result.error
 
     def partitions_steps(self, topic: str) -> Steps[set[int]]:
-        """Return the partitions of a topic, after waiting for its metadata if necessary."""
+        """Return the partitions of a topic. If its metadata is missing, wait for it."""
         self.check_open()
         known = self._topics.get(topic)
         if known is None or known.error is not None:
@@ -525,7 +535,7 @@ class ProducerDelegate:
         }
 
     def close(self, timeout_ms: float | None) -> None:
-        """Send the buffered records and end the thread. Blocks. See :meth:`pyconsumer.KafkaProducer.close`."""
+        """Send the buffered records and end the thread. This blocks. See :meth:`pyconsumer.KafkaProducer.close`."""
         seconds = None if timeout_ms is None else seconds_of(timeout_ms)
         if self._pid != os.getpid():
             self.closed = True
@@ -561,10 +571,12 @@ class ProducerDelegate:
                 )
 
     def drop(self) -> bool:
-        """Let the thread send the buffered records and end by itself, without a wait or a lock, for finalizers.
+        """Let the thread send the buffered records and end by itself.
+
+        This takes no lock and does not wait, for finalizers.
 
         Returns:
-            False if the producer was closed already, or was made before a fork.
+            False if the producer was closed before, or if it was made before a fork.
         """
         if self.closed or self._pid != os.getpid():
             return False
@@ -577,7 +589,7 @@ class ProducerDelegate:
 
     @property
     def close_timeout_after_error_ms(self) -> float:
-        """Time to close after an exception: none, but for the abort of a transaction."""
+        """Return the time limit for a close after an exception: 0, or longer if a transaction must be aborted."""
         return 0 if self.transactions is None else _ABORT_MS
 
     def _on_time_moved(self) -> None:
@@ -586,7 +598,7 @@ class ProducerDelegate:
             self.condition.notify_all()
 
     def check_open(self) -> None:
-        """Raise IllegalStateError if the producer was closed, its thread has ended, or this is another process."""
+        """Raise IllegalStateError if the producer is closed, its thread has ended, or this is another process."""
         if self._pid != os.getpid():
             raise IllegalStateError("the producer was made before a fork: make one in each process")
         if self.closed or self.sender.failure is not None:

@@ -1,4 +1,4 @@
-"""``Appender``, the short way of a record into its batch: the twin in Python of the compiled class.
+"""``Appender`` in Python: adds a record to an open batch (the twin of a compiled class).
 
 In C a record whose batch is open joins it without a lock and without a decision. In Python that would save no time, so
 the twin leaves every record to :meth:`KafkaProducer.send`.
@@ -17,20 +17,21 @@ __all__ = ["Appender"]
 
 
 class Appender:
-    """The open batches of a producer, by topic and partition.
+    """The open batches of a producer, by topic and partition. Appends records to them.
 
     Args:
-        memory: of the producer.
-        wake: called when a batch has become large enough to leave.
-        batch_size: bytes from which a batch may leave, and after which the sticky partition changes.
-        largest: most bytes of a record.
-        ignore_keys: records with a key are treated like those without.
-        chooses: a partitioner of the user's chooses partitions.
-        reads_clock: records without a timestamp get the time of the system's clock. Otherwise they are left to Python.
+        memory: the memory count of the producer.
+        wake: called when a batch has become large enough to be sent.
+        batch_size: a batch of this many bytes may be sent, and after this many bytes the sticky partition changes.
+        largest: the largest size of a record, in bytes.
+        ignore_keys: True treats records with a key like records without a key.
+        chooses: True if the user's own partitioner chooses the partitions.
+        reads_clock: True gives records without a timestamp the time of the system's clock. False leaves such records to
+            Python.
 
     Attributes:
         is_open: False once the producer is closed.
-        records: how many it has appended.
+        records: how many records this object has appended.
     """
 
     __slots__ = ("is_open", "records")
@@ -54,10 +55,10 @@ class Appender:
     def append(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> FutureRecordMetadata | None:
-        """Append a record if no decision is needed. The arguments are those of ``send``, serialized.
+        """Append a record if no decision is needed. The arguments are those of ``send``, after serialization.
 
         Returns:
-            Its future, or None if the record was not appended.
+            The future of the record, or None if it was not appended.
         """
         return None
 
@@ -74,8 +75,8 @@ class Appender:
         """Append records from index ``start`` on, until a decision is needed.
 
         Args:
-            runs: the appended records are added here: the result of a batch, the index of the first record there, and
-                how many records follow one another.
+            runs: a list to which the appended records are added. Each entry is the result of a batch, the index of the
+                first record in it, and the number of consecutive records.
 
         Returns:
             The index of the first value that was not appended.
@@ -86,13 +87,14 @@ class Appender:
         """Remember the open batch of a partition.
 
         Args:
-            count: of the topic's partitions.
-            sticky: the partition that records without a key go to and the bytes that went there. None: as before.
+            count: the number of the topic's partitions.
+            sticky: the partition for records without a key, and the bytes that were sent to it. None keeps the previous
+                ones.
         """
 
     def forget(self) -> None:
-        """Forget all batches, since metadata has changed."""
+        """Forget all batches, because metadata has changed."""
 
     def close(self) -> None:
-        """Append no more records."""
+        """Accept no more records."""
         self.is_open = False

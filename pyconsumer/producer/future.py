@@ -1,4 +1,4 @@
-"""The future that ``send`` returns: the partition and offset of a record, once they are known.
+"""The future that ``send`` returns, and the callbacks of a record.
 
 The records of a batch share one :class:`BatchResult`, which is set once by the sender thread. A future is a thin view
 of it. Callbacks run in the sender thread, in the order in which records were sent to a partition. An exception in one
@@ -34,8 +34,9 @@ _log = Log(__name__)
 class BatchResult:
     """The result of sending one batch.
 
-    It is first *settled* (``done``), then its callbacks run, and only then those who ``wait`` continue. So whoever has
-    waited for a result, in ``flush`` for instance, knows that its callbacks have run (Java: ``ProducerBatch.done``).
+    The order is: the result is *settled* (``done``), its callbacks run, and then the calls that ``wait`` continue. So a
+    call that has waited for a result, such as ``flush``, knows that the callbacks have run (Java:
+    ``ProducerBatch.done``).
     """
 
     __slots__ = (
@@ -67,9 +68,11 @@ class BatchResult:
     __reduce__ = not_copied
 
     def split(self, parts: list[tuple[int, BatchResult]]) -> None:
-        """The batch was too large and continues as several: ``(index of the first record, result)`` each.
+        """Continue as several results, because the batch was too large and was split.
 
-        This result is there when all of theirs are.
+        Each part is ``(index of the first record, result)``.
+
+        This result is done when all its parts are.
         """
         self._parts = parts
         left = [len(parts)]
@@ -83,7 +86,7 @@ class BatchResult:
             part.on_done(one_done)
 
     def of(self, index: int) -> tuple[BatchResult, int]:
-        """The result that counts for a record, and the record's index there."""
+        """Return the result that applies to a record, and the record's index in it."""
         result: BatchResult = self
         while result._parts:
             first, part = [entry for entry in result._parts if entry[0] <= index][-1]
@@ -91,7 +94,10 @@ class BatchResult:
         return result, index
 
     def ranges(self, first: int, count: int) -> list[tuple[BatchResult, int, int]]:
-        """The results that count for some records: each with the index of its first record there, and their number."""
+        """Return the results that apply to some records.
+
+        Each comes with the index of its first record, and the number of records.
+        """
         if not self._parts:
             return [(self, first, count)]
         found = []
@@ -107,17 +113,20 @@ class BatchResult:
         return self._settled
 
     def attempt_failed(self, error: KafkaError) -> None:
-        """Keep the error of an attempt. The batch may be sent again."""
+        """Store the error of an attempt. The batch may be sent again."""
         self.last_failure = error
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until the result is there and its callbacks have run. In a callback, wait for the result alone."""
+        """Wait until the result is set and its callbacks have run.
+
+        Inside a callback, wait only until the result is set.
+        """
         if self._settled and in_sender_thread():
             return True
         return self._released.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def finish(self, base_offset: int, log_append_time_ms: int, error: KafkaError | None) -> bool:
-        """Set the result and run its callbacks. Return False if it was set before, and keep the first one."""
+        """Set the result and run its callbacks. If a result was set before, keep that one and return False."""
         with self._lock:
             if self._settled:
                 return False
@@ -141,7 +150,7 @@ class BatchResult:
         return True
 
     def on_done(self, call: Callable[[], None]) -> None:
-        """Run ``call()`` when the result is there, which may be now."""
+        """Run ``call()`` when the result is set. If it is set already, run it now."""
         with self._lock:
             if not self._settled:
                 self._waiting.append(call)
@@ -152,8 +161,8 @@ class BatchResult:
 class FutureRecordMetadata:
     """The result of one ``send``.
 
-    ``get`` waits. ``add_callback`` and ``add_errback`` register functions for success and failure. ``exception`` is
-    None while it is not done and after a success.
+    ``get`` waits for the result. ``add_callback`` and ``add_errback`` register functions for success and failure.
+    ``exception`` is None before the result is there, and after success.
     """
 
     __slots__ = ("_header_size", "_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
@@ -172,7 +181,7 @@ class FutureRecordMetadata:
 
     @property
     def place(self) -> tuple[BatchResult, int]:
-        """The result of the batch, and the record's index in it."""
+        """The result of the batch, and the record's index in the batch."""
         return self._result, self._index
 
     @property
@@ -198,15 +207,15 @@ class FutureRecordMetadata:
         return self._metadata() if self.succeeded() else None
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the result.
+        """Wait for the result of the record.
 
         Args:
-            timeout: seconds. None waits for the record's delivery timeout at most, which ends every future.
+            timeout: seconds. None waits at most for the record's delivery timeout, after which the future is done.
 
         Raises:
-            KafkaTimeoutError: it is not there in time. The record may still be sent.
-            IllegalStateError: called in a callback of a record, and it is not there yet.
-            KafkaError: why the record could not be sent.
+            KafkaTimeoutError: the result is not there in time. The record may still be sent.
+            IllegalStateError: the call was made in a callback of a record, and the result is not there yet.
+            KafkaError: the record could not be sent. The error has the reason.
         """
         if not self._result.done and in_sender_thread():
             raise IllegalStateError(
@@ -226,7 +235,10 @@ class FutureRecordMetadata:
         return awaited(self).__await__()
 
     def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Call ``function(*args, metadata, **kwargs)`` after success, in the sender thread (or now, if it is done)."""
+        """Call ``function(*args, metadata, **kwargs)`` after success, in the sender's thread.
+
+        If the future is done already, call it now.
+        """
 
         def call() -> None:
             if self.exception is None:
@@ -236,7 +248,10 @@ class FutureRecordMetadata:
         return self
 
     def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Call ``function(*args, error, **kwargs)`` after failure, in the sender thread (or now, if it is done)."""
+        """Call ``function(*args, error, **kwargs)`` after failure, in the sender's thread.
+
+        If the future is done already, call it now.
+        """
 
         def call() -> None:
             error = self.exception
@@ -247,7 +262,7 @@ class FutureRecordMetadata:
         return self
 
     def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Add ``function`` both as callback and as errback."""
+        """Add ``function`` as callback and as errback."""
         return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
 
     def _metadata(self) -> RecordMetadata:
@@ -265,21 +280,21 @@ class FutureRecordMetadata:
 
 
 def in_sender_thread() -> bool:
-    """Return whether this is the thread of some producer, that is, whether a callback of a record runs."""
+    """Return whether the current thread is a producer's sender's thread, so a callback of a record is running."""
     return _thread.sends
 
 
 def mark_sender_thread(on_exit: Callable[[BaseException], object]) -> None:
-    """Called by a sender thread when it starts.
+    """Mark the current thread as a sender's thread. The thread calls this when it starts.
 
     Args:
-        on_exit: called in the thread with the error by which a callback ends it, before calls that wait continue.
+        on_exit: called in the thread, with the error, if a callback ends the thread. Waiting calls continue afterwards.
     """
     _thread.mark(on_exit)
 
 
 def callback_exited(error: BaseException) -> None:
-    """Report that a callback has raised, if that is to end the thread: ``SystemExit``, for instance."""
+    """Report an exception of a callback that must end the thread, such as ``SystemExit``. Ignore others."""
     if _thread.on_exit is not None and not isinstance(error, Exception):
         _thread.on_exit(error)
 
@@ -297,10 +312,10 @@ _thread = _Thread()
 
 
 async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
-    """Wait for a future on the running event loop, which the sender's thread wakes up.
+    """Wait for a future on the running event loop. The sender's thread wakes the loop up.
 
     Raises:
-        KafkaError: why the record could not be sent.
+        KafkaError: the record could not be sent. The error has the reason.
     """
     from pyconsumer.producer.loop_bridge import settled  # asyncio takes long to import, and most programs have no use
 
@@ -314,7 +329,7 @@ async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
 
 
 def no_result(result: BatchResult, index: int, timeout: float | None) -> KafkaTimeoutError:
-    """Return the error of a wait for a record that ended without a result, with the reason as far as it is known."""
+    """Return the error for a wait that ended without a result. Its message has the reason, if that is known."""
     cause = result.of(index)[0].last_failure
     text = f"no result for the record to {result.topic_partition} within {timeout:g} s"
     error = KafkaTimeoutError(text if cause is None else f"{text}; the last error was: {cause}")
@@ -323,7 +338,7 @@ def no_result(result: BatchResult, index: int, timeout: float | None) -> KafkaTi
 
 
 def run_callback(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run a user's function. An exception in it is logged."""
+    """Run a user's function. If it raises, log the exception."""
     try:
         function(*args, **kwargs)
     except Exception:
@@ -331,5 +346,5 @@ def run_callback(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
 
 
 def callback_failed() -> None:
-    """Log the exception of a user's function, which is being handled."""
+    """Log the exception of a user's function. Call this while the exception is being handled."""
     _log.exception("a callback of a sent record raised")

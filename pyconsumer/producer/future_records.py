@@ -15,7 +15,7 @@ __all__ = ["FutureRecords", "SentRange"]
 
 
 class SentRange(NamedTuple):
-    """Records that follow one another in a partition: the first one's offset (-1 with ``acks=0``), and their number."""
+    """Consecutive records in a partition: the offset of the first record (-1 with ``acks=0``), and their number."""
 
     topic_partition: TopicPartition
     offset: int
@@ -26,15 +26,15 @@ class FutureRecords:
     """The result of sending many records.
 
     Args:
-        runs: in the order in which the records were sent: the result of a batch, the index of a record in it, and how
-            many records follow one another from there.
+        runs: consecutive records, in the order in which they were sent. Each entry is the result of a batch, the index
+            of the first record in it, and the number of records.
     """
 
     __slots__ = ("_runs",)
 
     @property
     def runs(self) -> Sequence[tuple[BatchResult, int, int]]:
-        """Return the runs that it was made of."""
+        """Return the runs, as given."""
         return self._runs
 
     def __init__(self, runs: Sequence[tuple[BatchResult, int, int]]) -> None:
@@ -45,12 +45,15 @@ class FutureRecords:
         return sum(count for _, _, count in self._runs)
 
     def done(self) -> bool:
-        """Return whether every record was acknowledged or has failed."""
+        """Return whether every record has been acknowledged or has failed."""
         return all(result.done for result, _, _ in self._runs)
 
     @property
     def exception(self) -> KafkaError | None:
-        """Return the first error, in the order of the records, among those that are done, or None without one."""
+        """Return the error of the first failed record, in the order of the records.
+
+        None if no record has failed so far.
+        """
         for result, _, _ in self._ranges():
             if result.done and result.error is not None:
                 return result.error
@@ -65,15 +68,16 @@ class FutureRecords:
         """Wait for all records.
 
         Args:
-            timeout: seconds. None waits for the delivery timeout at most, which ends every record.
+            timeout: seconds. None waits at most for the delivery timeout, after which every record has a result.
 
         Returns:
-            Where the records are, in the order in which they were sent.
+            The partitions and offsets of the records, in the order in which they were sent.
 
         Raises:
-            KafkaTimeoutError: not all results are there in time. The records may still be sent.
-            IllegalStateError: called in a callback of a record, and not all are there yet.
-            KafkaError: why the first of those that failed could not be sent. ``failed_count`` says how many there are.
+            KafkaTimeoutError: some results are not there in time. The records may still be sent.
+            IllegalStateError: the call was made in a callback of a record, and some results are not there yet.
+            KafkaError: a record could not be sent. This is the error of the first such record. ``failed_count`` is the
+                number of all of them.
         """
         if in_sender_thread() and not self.done():
             raise IllegalStateError(

@@ -1,4 +1,4 @@
-"""Choice of the code that appends records: the compiled one if it was built, otherwise its twins in Python.
+"""Chooses the compiled code that appends records, or its twin in Python.
 
 ``PYCONSUMER_PURE=1`` chooses the twins. Both write the same bytes and raise the same errors: the tests run on both.
 """

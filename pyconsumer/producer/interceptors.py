@@ -1,4 +1,4 @@
-"""Interceptors of a producer: the application's code that sees each record before it is sent, and its outcome."""
+"""Interceptors of a producer: they see each record before it is sent, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _log = Log("pyconsumer.producer")
 
 
 class ProducerInterceptors:
-    """Calls the hooks of interceptors in their order. An exception in one is logged.
+    """Calls the interceptors in their configured order. If one raises, the exception is logged.
 
     Args:
-        interceptors: ``interceptors`` of the settings. Each has any of the hooks.
+        interceptors: the setting ``interceptors``. Each object has any of the methods.
     """
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
         self._interceptors = interceptors
 
     def on_send(self, *record: Any) -> Any:
-        """Return the record as the interceptors have changed it. Runs in the thread that sends."""
+        """Return the record as the interceptors have changed it. This runs in the thread that calls ``send``."""
         for interceptor in self._interceptors:
             on_send = getattr(interceptor, "on_send", None)
             if on_send is None:
@@ -40,7 +40,7 @@ class ProducerInterceptors:
         return record
 
     def on_acknowledgement(self, tp: TopicPartition, outcome: RecordMetadata | KafkaError) -> None:
-        """Report the outcome of a record. Runs in the producer's own thread."""
+        """Report the outcome of a record to the interceptors. This runs in the producer's own thread."""
         failed = isinstance(outcome, KafkaError)
         metadata = RecordMetadata(tp.topic, tp.partition, -1, -1) if failed else outcome
         for interceptor in self._interceptors:

@@ -24,7 +24,9 @@ __all__ = ["Producer"]
 
 @runtime_checkable
 class Producer(Protocol[KeyIn, ValueIn]):
-    """The methods of a producer of keys and values, each with its arguments, errors and an example.
+    """The methods of a producer of keys ``KeyIn`` and values ``ValueIn``.
+
+    Each has its arguments, errors and an example.
 
     Java: ``org.apache.kafka.clients.producer.Producer``.
     """
@@ -42,30 +44,32 @@ class Producer(Protocol[KeyIn, ValueIn]):
 
         Args:
             topic: name of the topic.
-            value, key: objects for the serializers. Without serializers: bytes, str (sent as UTF-8) or None.
-            headers: pairs of a name and bytes or None.
+            value, key: objects for the serializers. Without serializers: bytes, str (which is sent as UTF-8) or None.
+            headers: pairs of a name, and bytes or None.
             partition: number of the partition. By default the partitioner chooses.
-            timestamp_ms: ms since the epoch. By default now.
+            timestamp_ms: ms since the epoch. By default the present time.
 
         Returns:
-            The future of its :class:`pyconsumer.structs.RecordMetadata`. Getting its result raises the errors that
-            concern the record or the broker.
+            The future of the record's :class:`pyconsumer.structs.RecordMetadata`. Its ``get`` raises the error if the
+            record could not be sent.
 
         Raises:
-            SerializationError: a serializer raised.
+            SerializationError: a serializer raised an error.
             AuthenticationError: the cluster rejected your credentials or certificate.
-            InvalidTopicError: no topic can have this name. TopicAuthorizationFailedError: not allowed.
+            InvalidTopicError: the name is not valid for a topic.
+            TopicAuthorizationFailedError: the broker denied access to the topic.
             ValueError: the partition does not exist, or the timestamp is out of range.
-            KafkaTimeoutError: no metadata within ``max_block_ms``.
+            KafkaTimeoutError: no metadata arrived within ``max_block_ms``.
             BufferExhaustedError: the buffer stayed full for ``max_block_ms``.
             RecordTooLargeError: the record is larger than ``max_request_size`` or ``buffer_memory``.
-            IllegalStateError: the producer is closed, or was made by another process. Or it has a transactional id,
-                and no transaction is open.
-            TransactionAbortableError: something in this transaction has failed: abort it, then repeat it.
-            ApplicationRecoverableError: another producer with this transactional id has taken over, or the like: close
-                this one.
+            IllegalStateError: the producer is closed, or was made in another process. Or it has a transactional id, and
+                no transaction is open.
+            TransactionAbortableError: an earlier call or record in this transaction has failed. Abort the transaction
+                and repeat it.
+            ApplicationRecoverableError: this producer cannot continue, for instance because another producer with its
+                transactional id has taken over. Close it.
 
-        In a callback of a record, ``send`` never waits: where it would have to, it raises at once.
+        In a callback of a record ``send`` never waits. If it would have to wait, it raises at once.
 
         Example::
 
@@ -83,22 +87,22 @@ class Producer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Send many records, with one future for all. Each costs much less than with :meth:`send`.
+        """Send many records, with one future for all. A record costs much less time than with :meth:`send`.
 
         Args:
             topic: name of the topic.
-            values: one for each record, as for :meth:`send`.
-            keys: one for each value. None sends records without keys.
+            values: the value of each record, as for :meth:`send`.
+            keys: the key of each record. None sends records without keys.
             partition: the partition of all records. By default the partitioner chooses for each.
             timestamp_ms: timestamp of all records, in ms since the epoch. By default now.
 
         Returns:
-            The future of their partitions and offsets.
+            The future of the records' partitions and offsets.
 
         Raises:
             ValueError: there are more or fewer keys than values.
-            KafkaError, ValueError: as :meth:`send`, for the first record that is rejected. Those before it are sent
-                all the same: the error's notes contain their number.
+            KafkaError, ValueError: a record was rejected, with an error of :meth:`send`. The records before it are sent
+                all the same. The notes of the error contain their number.
 
         Example::
 
@@ -110,21 +114,23 @@ class Producer(Protocol[KeyIn, ValueIn]):
     def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
-        """Send the rows of a table, as Spark's sink takes them: column ``value``, and ``key`` if there is one.
+        """Send the rows of a table.
+
+        Each row is a record with the column ``value``, and ``key`` if there is such a column.
 
         Args:
             topic: name of the topic.
-            table: ``value`` and ``key`` are binary or string columns. Optional columns are ``partition`` (integers)
-                and ``timestamp`` (a timestamp, or ms since the epoch). Serializers and interceptors get bytes and
-                text.
+            table: the columns ``value`` and ``key`` are binary or string. Optional columns are ``partition`` (integers)
+                and ``timestamp`` (a timestamp, or ms since the epoch). The columns have the names that Spark's sink
+                uses. Serializers and interceptors get bytes and text.
             partition: the partition of all rows. By default the partitioner chooses for each.
 
         Returns:
-            The future of their partitions and offsets.
+            The future of the records' partitions and offsets.
 
         Raises:
-            ValueError: there is no column ``value``, or an unknown column.
-            KafkaError, ValueError: as :meth:`send_many`.
+            ValueError: the column ``value`` is missing, or a column is unknown.
+            KafkaError, ValueError: an error of :meth:`send_many`.
 
         Example::
 
@@ -136,18 +142,19 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send all records that were passed to :meth:`send` before this call, and wait until each has its result.
+        """Send all records that were passed to :meth:`send` before this call. Wait until each of them has a result.
 
         Args:
-            timeout_ms: longest wait. None waits as long as deliveries may take. By name only, because other clients
-                count in seconds.
+            timeout_ms: longest time to wait, in ms. None waits as long as deliveries may take. It must be given by
+                name, because other clients count it in seconds.
 
         Raises:
-            KafkaTimeoutError: some records have no result in time. They are still being sent. Without a time: a
+            KafkaTimeoutError: some records have no result in time, and are still being sent. If no time was given: a
                 callback of a record has not returned for ``delivery_timeout_ms``.
             TypeError: the time was not given by name.
-            IllegalStateError: the producer is closed, or a callback of a record calls this, whose thread is the one
-                that sends. Or that thread has ended, because a callback called :func:`sys.exit`.
+            IllegalStateError: the producer is closed, or its thread has ended because a callback called
+                :func:`sys.exit`. Or a callback of a record makes this call. It runs in the thread that sends, so it
+                cannot wait for that thread.
 
         Example::
 
@@ -158,7 +165,7 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. Raises as :meth:`send` if metadata is missing.
+        """Return the numbers of a topic's partitions. If metadata is missing, the errors are those of :meth:`send`.
 
         Example::
 
@@ -179,13 +186,13 @@ class Producer(Protocol[KeyIn, ValueIn]):
     def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Prepare for transactions. Call this once, before the first one (KIP-98).
 
-        An earlier producer with the same transactional id is fenced, and its open transaction is ended.
+        If an earlier producer has the same transactional id, it is fenced, and its open transaction is ended.
 
         Args:
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            KafkaTimeoutError: not done in time. The producer keeps trying, and you may call this again.
+            KafkaTimeoutError: the call is not done in time. The producer keeps trying, and you may call this again.
             IllegalStateError: there is no ``transactional_id``, or this was called before.
             TransactionalIdAuthorizationFailedError: the broker denied access to the ``transactional_id``.
             InvalidTransactionTimeoutError: ``transaction_timeout_ms`` is more than the broker allows.
@@ -207,7 +214,7 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: the records sent until its commit become visible together, or never.
+        """Begin a transaction. The records sent until its commit become visible together, or never.
 
         Raises:
             IllegalStateError: a transaction is open already, or :meth:`init_transactions` was not called.
@@ -231,14 +238,14 @@ class Producer(Protocol[KeyIn, ValueIn]):
 
         Args:
             offsets: the next offset to read of each partition.
-            group_metadata: the result of the consumer's ``group_metadata()``. With it, a consumer that has lost its
-                partitions is rejected. The name of the group alone has no such protection.
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            group_metadata: the result of the consumer's ``group_metadata()``. If the consumer has lost its partitions,
+                the offsets are then rejected. You can also give the group's id, but then there is no such check.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            TransactionAbortableError: abort the transaction, then repeat it. Its cause is a
-                :class:`CommitFailedError` if the consumer is not a member of the group any more.
-            KafkaTimeoutError: not done in time. Abort the transaction, or call this again.
+            TransactionAbortableError: the offsets could not be added. Abort the transaction, then repeat it. If the
+                consumer is no longer a member of the group, the cause is a :class:`CommitFailedError`.
+            KafkaTimeoutError: the call is not done in time. Abort the transaction, or call this again.
             IllegalStateError: no transaction is open.
 
         Example::
@@ -250,16 +257,17 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Send the buffered records and commit. All records and offsets of the transaction become visible together.
+        """Commit the transaction. Buffered records are sent first. All its records and offsets become visible together.
 
         Args:
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            TransactionAbortableError: something could not be delivered. Abort, then repeat the transaction.
-            ApplicationRecoverableError: this producer was fenced, and its transaction aborted. Close it.
-            KafkaTimeoutError: not done in time. The commit continues, and you may only call ``commit_transaction``
-                next.
+            TransactionAbortableError: a record or an offset could not be delivered. Abort the transaction, then repeat
+                it.
+            ApplicationRecoverableError: this producer was fenced, and its transaction was aborted. Close it.
+            KafkaTimeoutError: the commit is not done in time. It continues, and the only call that you may make next is
+                ``commit_transaction``.
             IllegalStateError: no transaction is open.
 
         Example::
@@ -273,14 +281,15 @@ class Producer(Protocol[KeyIn, ValueIn]):
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Abort the transaction. Consumers with ``isolation_level=read_committed`` never see its records.
 
-        Buffered records are not sent, and fail with ``TransactionAbortedError``.
+        Buffered records are not sent. They fail with ``TransactionAbortedError``.
 
         Args:
-            timeout_ms: longest wait. By default ``max_block_ms``.
+            timeout_ms: longest time to wait, in ms. By default ``max_block_ms``.
 
         Raises:
-            ApplicationRecoverableError: this producer was fenced, and the broker has aborted for it. Close it.
-            KafkaTimeoutError: not done in time. The abort continues, and you may only call ``abort_transaction`` next.
+            ApplicationRecoverableError: this producer was fenced, and the broker has aborted its transaction. Close it.
+            KafkaTimeoutError: the abort is not done in time. It continues, and the only call that you may make next is
+                ``abort_transaction``.
             IllegalStateError: no transaction is open.
 
         Example::
@@ -292,11 +301,13 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def transaction(self) -> AbstractContextManager[Self]:
-        """Run a block as a transaction. It is committed at the end, or aborted if the block or the commit fails.
+        """Run a block as a transaction. It is committed at the end of the block.
+
+        If the block or the commit fails, it is aborted.
 
         Raises:
             TransactionAbortableError: the transaction failed and was aborted. You may repeat the block.
-            ApplicationRecoverableError: this producer was fenced. Close it, make another one and repeat the block.
+            ApplicationRecoverableError: this producer was fenced. Close it, create another one and repeat the block.
 
         Example::
 
@@ -306,20 +317,19 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send the buffered records and end the background thread. An open transaction is aborted.
+        """Send the buffered records, then end the background thread. If a transaction is open, it is aborted.
 
         Args:
-            timeout_ms: longest wait. After it the remaining records fail with ``RequestCancelledError``, and a warning
-                has their number. None waits until every record is sent or its delivery timeout has passed. 0 drops
-                the records that are not sent, and so does a call in a callback of a record. By name only, because
-                other clients count in seconds.
+            timeout_ms: longest time to wait, in ms. When the time is up, the remaining records fail with
+                ``RequestCancelledError``, and a warning has their number. None waits until every record is sent or has
+                reached its delivery timeout. 0 drops the records that are not sent yet. A close in a callback of a
+                record does the same. The time must be given by name, because other clients count it in seconds.
 
         Raises:
-            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. Or it is None, and a callback of a
-                record has not returned for ``delivery_timeout_ms``. The producer is closed.
+            KafkaTimeoutError: ``timeout_ms`` is not 0, and records were dropped. Or ``timeout_ms`` is None, and a
+                callback of a record has not returned for ``delivery_timeout_ms``. The producer is closed all the same.
             TypeError: the time was not given by name.
-            KeyboardInterrupt: Ctrl-C ends the wait at once, and the remaining records fail with
-                ``RequestCancelledError``.
+            KeyboardInterrupt: Ctrl-C ended the wait. The remaining records have failed with ``RequestCancelledError``.
 
         Example::
 

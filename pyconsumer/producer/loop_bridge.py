@@ -1,4 +1,4 @@
-"""Calls from the sender's thread into event loops. Those of one batch, or of several, cross together."""
+"""Calls from the sender's thread into event loops, for asyncio. Those of one batch, or of several, cross together."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Result(Protocol):
 
     @property
     def done(self) -> bool:
-        """Return whether it is there."""
+        """Return whether the result is set."""
         ...
 
     def on_done(self, call: Callable[[], None]) -> None:
-        """Call a function when it is there, in the sender's thread, or now if it is there."""
+        """Call a function when the result is set, in the sender's thread. If it is set already, call it now."""
         ...
 
 
@@ -69,7 +69,10 @@ _waiting: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting]] 
 
 
 async def settled(result: Result) -> None:
-    """Wait on the running loop until a result is there. All that wait for one result are resumed by one call."""
+    """Wait on the running loop until a result is set.
+
+    One call into the loop resumes all tasks that wait for the same result.
+    """
     if result.done:
         return
     loop = asyncio.get_running_loop()
@@ -90,7 +93,7 @@ async def settled(result: Result) -> None:
 
 
 async def called(register: Callable[[Callable[[], None]], object]) -> None:
-    """Wait on the running loop until a function is called, in any thread. ``register`` gets it."""
+    """Wait on the running loop until a function is called in any thread. ``register`` receives that function."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key as Java does, or sticky without one.
+"""Chooses the partition of a record: by its key (murmur2) or sticky.
 
 With a key: murmur2 of the serialized key, made positive, modulo the number of *all* partitions (so that a key keeps its
 partition while one has no leader). Equal to Java's ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
@@ -61,12 +61,12 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 
 class DefaultPartitioner:
-    """The built-in partitioner: by key, or sticky.
+    """The built-in partitioner: by key, or sticky if there is no key.
 
     Args:
         batch_size: bytes after which the sticky partition of a topic changes.
-        ignore_keys: treat records with a key like those without (``partitioner_ignore_keys``).
-        chance: source of random numbers.
+        ignore_keys: True treats records with a key like records without a key (``partitioner_ignore_keys``).
+        chance: the source of random numbers.
     """
 
     def __init__(self, batch_size: int, *, ignore_keys: bool = False, chance: random.Random | None = None) -> None:
@@ -81,10 +81,10 @@ class DefaultPartitioner:
         """Choose the partition of one record.
 
         Args:
-            partition_count: of the topic, with or without a leader.
-            available: partitions to choose from without a key: those that have a leader, or of these the ones in the
-                producer's rack. May be empty, then all are considered.
-            size_bytes: roughly the bytes that the record adds to a batch.
+            partition_count: the number of the topic's partitions, including those without a leader.
+            available: the partitions to choose from if there is no key. They have a leader, and if possible it is in
+                the producer's rack. If the list is empty, all partitions are considered.
+            size_bytes: the approximate number of bytes that the record adds to a batch.
         """
         if key is not None and not self._ignore_keys:
             return partition_for_key(key, partition_count)
@@ -98,5 +98,8 @@ class DefaultPartitioner:
         return state[0]
 
     def sticky(self, topic: str) -> list[int] | None:
-        """Return the partition of records without a key and the bytes that went there, or None if there were none."""
+        """Return the partition for records without a key, and the bytes sent to it.
+
+        None if there were no such records.
+        """
         return self._sticky.get(topic)

@@ -1,4 +1,4 @@
-"""Pending calls of a transaction, and the requests that they still need."""
+"""Requests of a transaction that wait, and the outcome of its calls."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ORDER: Final = {
 
 
 class TransactionResult:
-    """The outcome of a call, which comes later.
+    """The outcome of a call, which is set later.
 
     Attributes:
-        error: the reason why it failed.
-        last_failure: the last thing that went wrong, for those who do not wait any longer.
-        taken: somebody has waited for the outcome and seen it.
+        error: the reason why the call failed.
+        last_failure: the last failure of an attempt, for calls that have stopped waiting.
+        taken: True if a call has waited for the outcome and has seen it.
     """
 
     __slots__ = ("_callbacks", "_done", "_lock", "call", "error", "last_failure", "taken")
@@ -45,19 +45,19 @@ class TransactionResult:
 
     @property
     def done(self) -> bool:
-        """Return whether the outcome is there."""
+        """Return whether the outcome is set."""
         return self._done.is_set()
 
     def succeed(self) -> None:
-        """Set success, unless there is an outcome."""
+        """Set the outcome to success, unless an outcome is set already."""
         self._end()
 
     def note(self, error: KafkaError) -> None:
-        """Note why the outcome is not there yet."""
+        """Store the reason why there is no outcome yet."""
         self.last_failure = error
 
     def fail(self, error: KafkaError) -> None:
-        """Set the reason of a failure, unless there is an outcome."""
+        """Set the outcome to failure, with its reason, unless an outcome is set already."""
         if not self.done:
             self.error = error
             self._end()
@@ -70,7 +70,7 @@ class TransactionResult:
             call()
 
     def on_done(self, call: Callable[[], object]) -> None:
-        """Call a function when the outcome is there, in the sender's thread, or now if it is there."""
+        """Call a function when the outcome is set, in the sender's thread. If it is set already, call it now."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(call)
@@ -78,19 +78,19 @@ class TransactionResult:
         call()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the outcome, ``timeout`` seconds at most, and return whether it is there, and thereby taken."""
+        """Wait for the outcome, at most ``timeout`` seconds. Return whether it is set. If so, it counts as taken."""
         self.taken = self._done.wait(min(timeout, threading.TIMEOUT_MAX))
         return self.taken
 
 
 class PendingRequest:
-    """A request that waits for its turn, or for its response.
+    """A request that waits to be sent, or for its response.
 
     Attributes:
-        key: the transactional id or the group whose coordinator FindCoordinator looks up.
-        details: the content of the message, by kind of request.
-        max_version: newest version that may be used.
-        retry_at: monotonic seconds before which it is not sent.
+        key: the transactional id or the group for which FindCoordinator looks up the coordinator.
+        details: the content of the message, depending on the kind of request.
+        max_version: the newest version of the request that may be used.
+        retry_at: the time before which the request is not sent, in monotonic seconds.
     """
 
     __slots__ = ("attempts", "details", "is_bump", "key", "kind", "max_version", "order", "result", "retry_at")
@@ -117,14 +117,14 @@ class PendingRequest:
 
     @property
     def of_group(self) -> bool:
-        """Return whether it goes to the coordinator of a group."""
+        """Return whether the request goes to the coordinator of a group."""
         return self.kind is RequestKind.COMMIT_OFFSETS
 
     def follow(self, result: TransactionResult) -> None:
-        """Report the outcome to another result."""
+        """Report the outcome of this request to another result, too."""
         self.result = result
 
     def repeat_at(self, moment: float) -> None:
-        """Count an attempt that failed. The next one is not made before this moment."""
+        """Count a failed attempt. The next attempt is not made before ``moment``."""
         self.attempts += 1
         self.retry_at = moment

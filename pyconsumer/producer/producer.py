@@ -1,4 +1,4 @@
-"""``KafkaProducer``: the facade that applications call.
+"""``KafkaProducer``: the public class.
 
 ``send`` serializes, chooses a partition and appends to a batch in the calling thread. One background thread sends the
 batches (:mod:`pyconsumer.producer.sender`). Several threads may use a producer at a time, and its transactions concern
@@ -52,11 +52,11 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     """Sends records to Kafka.
 
     Args:
-        configs: settings in a mapping, which allows Kafka's dotted names.
-        clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
-            the machine.
-        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`. ``bootstrap_servers`` is required. For type
-            checkers ``key_serializer`` and ``value_serializer`` decide the types of keys and values.
+        configs: mappings with settings. They may use Kafka's dotted names.
+        clock: the source of time. Tests can pass a :class:`pyconsumer.testing.RunningClock` and move it ahead. By
+            default it is the machine's clock.
+        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`. ``bootstrap_servers`` is required. Type
+            checkers derive the types of keys and values from ``key_serializer`` and ``value_serializer``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -71,7 +71,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
-        """Make a producer with settings from a properties file and from the environment.
+        """Create a producer with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
 
@@ -278,10 +278,10 @@ def _poll_nothing(until: float, future: object) -> None:
 
 
 def detach_transaction(producer: KafkaProducer) -> DetachedTransaction | None:
-    """Flush a producer, and let go of its transaction, which another process ends.
+    """Flush a producer, and detach its open transaction, so that another process can end it.
 
-    This is for Spark's sink: a task sends its records, and the driver commits or aborts. You may only call ``close``
-    afterwards.
+    This is for Spark's sink. A task sends its records, and the driver commits or aborts. After this call you may only
+    call ``close``.
 
     Returns:
         The transaction, or None if it is empty.

@@ -1,4 +1,4 @@
-"""The producer's background thread: takes batches that are ready, sends them to the leaders, handles the responses.
+"""The sender's thread: sends batches to leaders, handles responses, retries failed batches.
 
 One thread owns the network client. It sleeps in one place, the client's ``poll``, until a response arrives, a batch
 becomes ready or expires, or ``send``, ``flush`` or ``close`` wakes it up.
@@ -110,25 +110,25 @@ _TRANSACTION_ENDS_S = 0.02
 
 
 class Sender:
-    """The work of the producer's background thread. The module's text has its rules.
+    """The work of the producer's background thread. The module has the rules.
 
     Args:
         config: the producer's settings.
-        client: owned by the sender's thread alone once :meth:`run` was entered.
+        client: the network client. As soon as :meth:`run` was entered, only the sender's thread uses it.
         metadata: the metadata that ``client`` keeps up to date.
-        accumulator: guarded by ``lock``.
+        accumulator: the waiting records, guarded by ``lock``.
         lock: notified whenever memory is released or a batch has failed.
         clock: the clock of all deadlines.
-        transactions: the state of transactions, guarded by ``lock``. None without a transactional id.
-        on_metadata: called in the sender's thread, without the lock, when metadata has arrived or was refused
+        transactions: the state of transactions, guarded by ``lock``. None if there is no transactional id.
+        on_metadata: called in the sender's thread, without the lock, when metadata has arrived or was denied
             (``Metadata.fatal_error``).
 
     Attributes:
-        wanted_topics: topics that ``send`` needs metadata of. Guarded by ``lock``.
-        dropped: records, by topic, that had no result when the thread ended.
-        failures: the reason, in words, why no metadata has arrived since the last request for it.
-        failure: the reason why the thread has ended by itself. None unless it has.
-        at_exit: the interpreter ends, and batches do not linger any more.
+        wanted_topics: topics whose metadata ``send`` needs. Guarded by ``lock``.
+        dropped: how many records had no result when the thread ended, by topic.
+        failures: the reasons, in words, why no metadata has arrived since it was last requested.
+        failure: the reason why the thread has ended by itself. Otherwise None.
+        at_exit: True if the interpreter is ending. Batches then do not linger.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Sender:
 
     @background()
     def run(self) -> None:
-        """Work until closed: the thread's main function."""
+        """Work until the producer is closed. This is the thread's main function."""
         mark_sender_thread(self._ends_by)
         reason: KafkaError = RequestCancelledError("the producer was closed before the record was sent")
         try:
@@ -223,13 +223,16 @@ class Sender:
         return f"{counts} dropped without an acknowledgement (the broker may have what was on its way)"
 
     def finish(self) -> None:
-        """Let the thread send the buffered records and end. Returns at once and takes no lock, for finalizers."""
+        """Let the thread send the buffered records and end.
+
+        This returns at once and takes no lock, because finalizers call it.
+        """
         self._lost = {} if self._lost is None else self._lost
         self._accumulator.close()
         self._client.wakeup()
 
     def begin_exit(self) -> None:
-        """Send without lingering from now on, at the end of the interpreter. The thread continues."""
+        """From now on send without lingering, because the interpreter is ending. The thread continues."""
         self._lost = {} if self._lost is None else self._lost
         with self._lock:
             self.at_exit = True
@@ -237,7 +240,7 @@ class Sender:
         self._client.wakeup()
 
     def wait_until_sent(self, timeout_s: float) -> None:
-        """Wait up to ``timeout_s`` seconds until each record that was handed over has its result."""
+        """Wait up to ``timeout_s`` seconds until every record that was given to the producer has its result."""
         until = time.monotonic() + timeout_s
         with self._lock:
             waiting = self._accumulator.incomplete()
@@ -246,17 +249,17 @@ class Sender:
 
     @property
     def holds_transaction(self) -> bool:
-        """Return whether a transaction is open, which has to be aborted at the end."""
+        """Return whether a transaction is open, which must be aborted at the end."""
         with self._lock:
             return self._transactions is not None and self._transactions.has_open_transaction
 
     @property
     def exit_timeout(self) -> float:
-        """Seconds that the end of the interpreter waits for records."""
+        """Return how many seconds the end of the interpreter waits for records."""
         return min(LONGEST_WAIT_AT_EXIT_S, self.delivery_timeout)
 
     def closed_error(self, when: str = "") -> IllegalStateError:
-        """Return the error of a call that needs the thread. Its cause is the failure that has ended the thread."""
+        """Return the error for a call that needs the thread. Its cause is the failure that ended the thread."""
         if self.failure is None:
             return IllegalStateError(f"the producer {'was' if when else 'is'} closed{when}")
         error = IllegalStateError(f"the producer cannot be used any more{when}: {self.failure}")
@@ -264,7 +267,7 @@ class Sender:
         return error
 
     def check_callbacks(self) -> None:
-        """Raise KafkaTimeoutError if the callbacks of one batch have not returned for ``delivery_timeout_ms``."""
+        """Raise KafkaTimeoutError if the callbacks of a batch have been running for ``delivery_timeout_ms``."""
         settling = self._settling
         passed = 0.0 if settling is None else self._clock.now() - settling[1]
         if settling is not None and passed >= self.delivery_timeout:
@@ -274,13 +277,13 @@ class Sender:
             )
 
     def give_up(self) -> None:
-        """Let the thread end at once, after the caller has warned of lost records. Callable from any thread."""
+        """Make the thread end at once. The caller has already warned of lost records. Any thread may call this."""
         self._warned = True
         self.stop_now()
         self._client.wakeup()
 
     def unacknowledged(self) -> dict[str, int]:
-        """Return the number of records of each topic that are not acknowledged, or failed since :meth:`finish`."""
+        """Return, by topic, the number of records that are not acknowledged or have failed since :meth:`finish`."""
         with self._lock:
             return self._accumulator.unacknowledged(self._lost or {})
 
@@ -295,7 +298,7 @@ class Sender:
         return self._config.delivery_timeout_ms / 1000
 
     def stop_now(self) -> None:
-        """Drop the records that are not sent yet. Callable from any thread. The caller wakes the client."""
+        """Drop the records that are not sent yet. Any thread may call this. The caller wakes the client."""
         self._force_close = True
 
     def _finished(self) -> bool:

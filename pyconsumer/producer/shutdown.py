@@ -1,4 +1,4 @@
-"""The end of the interpreter: producers that were not closed send their records, and log how many remain.
+"""The end of the interpreter: producers that were not closed still send their records.
 
 Daemon threads still run while ``atexit`` functions do, so the senders' threads do the work, and this waits for them.
 
@@ -33,7 +33,7 @@ _running: weakref.WeakKeyDictionary[Sender, tuple[threading.Thread, Appender, in
 
 
 def finish_at_exit(sender: Sender, thread: threading.Thread, appender: Appender) -> None:
-    """Wait for a sender at the end of the interpreter, unless its thread has ended before."""
+    """Wait at the end of the interpreter until a sender is finished. If its thread has ended, return at once."""
     _running[sender] = thread, appender, os.getpid()
 
 

@@ -1,4 +1,4 @@
-"""The facts about a topic that ``send`` needs."""
+"""The partitions of a topic, in the form that ``send`` needs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ __all__ = ["TopicFacts"]
 
 
 class TopicFacts:
-    """The partitions of a topic. It is replaced as a whole when metadata changes.
+    """The partitions of a topic. When metadata changes, the object is replaced.
 
     Args:
-        metadata: of the partitions, in their order. None if the topic has an error.
+        metadata: the metadata of the partitions, in their order. None if the topic has an error.
         near: ids of the brokers in the producer's rack. None if the partitioner is not rack-aware (KIP-1123).
         error: the reason why no record can be sent to the topic.
 
     Attributes:
         available: the partitions that have a leader.
-        preferred: of these, the partitions whose leader is near. All of them if there are none, or ``near`` is None.
+        preferred: the available partitions whose leader is near. If there are none, or ``near`` is None, all available
+            partitions.
     """
 
     __slots__ = ("all", "available", "count", "error", "metadata", "preferred")

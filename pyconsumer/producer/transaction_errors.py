@@ -1,4 +1,4 @@
-"""The meaning of error codes for a transaction: a table for each kind of request.
+"""The action for each error code in a transaction's responses, as tables.
 
 They follow Java's ``TransactionManager`` 4.3, whose behaviour ``tests/vectors/transactions.tsv.gz`` records.
 """
@@ -23,7 +23,7 @@ __all__ = ["RequestKind", "TransactionErrorAction", "ends_producer", "transactio
 
 
 class RequestKind(Enum):
-    """A request of a transaction."""
+    """The kinds of request that belong to a transaction."""
 
     FIND_COORDINATOR = "FindCoordinator"
     INIT_PRODUCER_ID = "InitProducerId"
@@ -34,7 +34,7 @@ class RequestKind(Enum):
 
 
 class TransactionErrorAction(Enum):
-    """An action that an error code calls for. Its text follows the error in the log."""
+    """The action to take for an error code. The log shows the error followed by the text of the action."""
 
     REPEAT = "sending it again after a pause"
     REPEAT_SOON = "sending it again after 20 ms: the transaction before it is about to end"
@@ -103,11 +103,11 @@ _FATAL: Final = (
 
 
 def transaction_error_action(kind: RequestKind, error_code: int, *, aborting: bool = False) -> TransactionErrorAction:
-    """Return the action that an error code in the response to a request calls for.
+    """Return the action for an error code in the response to a request.
 
     Args:
-        aborting: the transaction is being aborted. If that fails, the producer has to be closed. (After
-            UNKNOWN_PRODUCER_ID, which brokers do not send here, Java's producer stays in that state.)
+        aborting: True if the transaction is being aborted. If the abort fails, the producer must be closed. (After
+            UNKNOWN_PRODUCER_ID, which brokers do not send in this case, Java's producer stays in its aborting state.)
     """
     if aborting and kind is RequestKind.END and error_code in (*_ABORTABLE, *_NO_STATE):
         return _A.FAIL
@@ -120,5 +120,5 @@ def transaction_error_action(kind: RequestKind, error_code: int, *, aborting: bo
 
 
 def ends_producer(error: KafkaError) -> bool:
-    """Return whether a batch that failed with this error ends its producer, not only its transaction."""
+    """Return whether a batch that failed with this error makes the producer unusable, and not only its transaction."""
     return isinstance(error, _FATAL)

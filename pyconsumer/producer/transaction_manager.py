@@ -1,4 +1,4 @@
-"""The transactions of one producer (KIP-98, KIP-360, KIP-890): a core without I/O, thread or clock.
+"""The state machine of a producer's transactions (KIP-98, KIP-360, KIP-890).
 
 State: where the producer stands (:data:`PREDECESSORS`), its id and epoch, the partitions of the open transaction, and
 requests that wait. The caller holds the producer's lock during every call. Applications begin and end transactions. The
@@ -63,7 +63,7 @@ _SOON_S: Final = 0.02
 
 
 class TransactionState(Enum):
-    """The states of a transactional producer. The names are Java's."""
+    """The states of a transactional producer. The names are those of Java's client."""
 
     UNINITIALIZED = "UNINITIALIZED"
     INITIALIZING = "INITIALIZING"
@@ -103,11 +103,11 @@ _IN_WORDS: Final = {
 
 
 class DetachedTransaction(NamedTuple):
-    """An open transaction that its producer has detached: all that EndTxn needs, whoever sends it.
+    """An open transaction that its producer has detached. It has all data that EndTxn needs, so any client can send it.
 
     Attributes:
-        producer_id, epoch: of the producer that sent its records.
-        is_v2: it is of transaction version 2, on which the version of EndTxn depends (KIP-890).
+        producer_id, epoch: id and epoch of the producer that sent the records.
+        is_v2: True if this is a transaction of version 2. The version of EndTxn depends on that (KIP-890).
     """
 
     transactional_id: str
@@ -124,18 +124,18 @@ class _Offsets(NamedTuple):
 
 
 class TransactionManager:
-    """See the module's text.
+    """The transactions of one producer. See the module.
 
     Args:
-        transactional_id: the identity that outlives the producer.
-        delay: the pause before an attempt that follows ``n`` failures, seconds.
+        transactional_id: the id that stays the same when a producer is replaced by another one.
+        delay: returns the pause (seconds) before an attempt that follows ``n`` failures.
 
     Attributes:
-        state: where the producer stands.
-        producer: its id and epoch, -1 and -1 before they are known.
-        is_v2: the flow of transaction version 2 is used.
-        last_error: why it is in an error state.
-        is_open: a transaction is open to which records may be added.
+        state: the present state.
+        producer: the producer's id and epoch. Both are -1 before they are known.
+        is_v2: True if transaction version 2 is used.
+        last_error: the reason for an error state.
+        is_open: True if a transaction is open and records may be added.
     """
 
     def __init__(self, transactional_id: str, delay: Callable[[int], float]) -> None:
@@ -165,7 +165,10 @@ class TransactionManager:
     # --- what applications call
 
     def initialize(self) -> TransactionResult:
-        """``init_transactions``: request a producer id, which also ends the open transaction of an earlier producer."""
+        """Start ``init_transactions``: request a producer id.
+
+        This also ends the open transaction of an earlier producer.
+        """
 
         def begin(result: TransactionResult) -> None:
             self._raise_error()
@@ -176,14 +179,14 @@ class TransactionManager:
         return self._call("init_transactions", begin)
 
     def begin(self) -> None:
-        """``begin_transaction``: no request is sent (TXR-04)."""
+        """Carry out ``begin_transaction``, which sends no request (TXR-04)."""
         self._check_pending("begin_transaction")
         self._raise_error()
         self._check_state("begin_transaction", _S.READY)
         self._move(_S.IN_TRANSACTION)
 
     def add_partition(self, tp: TopicPartition) -> None:
-        """Add a partition for a record that is to be sent. Legal only in an open transaction."""
+        """Add the partition of a record that is about to be sent. This is legal only in an open transaction."""
         if self.state is not _S.IN_TRANSACTION:
             self.check_send()
         if tp in self._partitions or tp in self._new or tp in self._adding:
@@ -194,7 +197,7 @@ class TransactionManager:
             self._new.add(tp)
 
     def check_send(self) -> None:
-        """Raise an error unless a record may be sent now."""
+        """Raise an error if no record may be sent now."""
         if self.state is not _S.IN_TRANSACTION:
             self._check_pending("send")
             self._raise_error()
@@ -203,7 +206,7 @@ class TransactionManager:
     def add_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TransactionResult:
-        """``send_offsets_to_transaction``."""
+        """Start ``send_offsets_to_transaction``."""
 
         call = "send_offsets_to_transaction"
         self._check_pending(call)
@@ -215,7 +218,7 @@ class TransactionManager:
         return result
 
     def commit(self) -> TransactionResult:
-        """``commit_transaction``."""
+        """Start ``commit_transaction``."""
 
         def begin(result: TransactionResult) -> None:
             self._raise_error()
@@ -226,7 +229,7 @@ class TransactionManager:
         return self._call("commit_transaction", begin)
 
     def abort(self) -> TransactionResult:
-        """``abort_transaction``. Legal also after an abortable error."""
+        """Start ``abort_transaction``. It is also legal after an abortable error."""
 
         def begin(result: TransactionResult) -> None:
             if self.state is not _S.ABORTABLE_ERROR:
@@ -245,13 +248,13 @@ class TransactionManager:
         return self._call("abort_transaction", begin)
 
     def detach(self, *, has_incomplete: bool) -> DetachedTransaction | None:
-        """Detach the open transaction, which somebody else is going to end. The producer can then only be closed.
+        """Detach the open transaction, because another client is going to end it. The producer can then only be closed.
 
         Args:
-            has_incomplete: there are batches without a result, so that it is too early.
+            has_incomplete: True if there are batches without a result. It is then too early to detach.
 
         Returns:
-            The transaction, or None if it is empty, so that no broker knows of it.
+            The transaction. None if it is empty, since no broker knows of it then.
         """
         call = "detach_transaction"
         self._check_pending(call)
@@ -305,7 +308,7 @@ class TransactionManager:
             raise self.final_error() from self.last_error
 
     def final_error(self) -> KafkaError:
-        """The error that everything raises in FATAL_ERROR."""
+        """The error that every call raises in the state FATAL_ERROR."""
         cause = self.last_error
         reason = cause.args[0] if cause is not None and cause.args else " ".join((type(cause).__doc__ or "").split())
         text = f"the producer with transactional id {self.transactional_id!r} cannot be used any more: {reason}"
@@ -329,12 +332,15 @@ class TransactionManager:
 
     @property
     def has_open_transaction(self) -> bool:
-        """Return whether there is a transaction that a close has to end."""
+        """Return whether there is a transaction that must be ended when the producer is closed."""
         return self.is_completing or self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
 
     @property
     def drop_reason(self) -> tuple[KafkaError, bool] | None:
-        """Return the error with which to drop waiting batches, and whether it is for repeated ones too, or None."""
+        """Return the error with which to drop waiting batches, or None if they are kept.
+
+        The second value says whether batches that wait to be sent again are dropped, too.
+        """
         if self.state is _S.FATAL_ERROR:
             return self.final_error(), True
         if self.state is _S.ABORTABLE_ERROR:
@@ -345,15 +351,15 @@ class TransactionManager:
         return None
 
     def may_send(self, tp: TopicPartition) -> bool:
-        """Return whether batches of a partition may leave: it is part of the transaction."""
+        """Return whether batches of a partition may be sent, because the partition is part of the transaction."""
         return tp in self._partitions and self.state is not _S.FATAL_ERROR
 
     def next_request(self, now: float, *, has_incomplete: bool) -> PendingRequest | None:
-        """Return the request that is to be sent now. It then counts as in flight.
+        """Return the request that must be sent now. It then counts as in flight.
 
         Args:
             now: monotonic seconds.
-            has_incomplete: there are batches without a result (rule 2 of this module).
+            has_incomplete: True if there are batches without a result (rule 2 of this module).
         """
         if self._in_flight is not None:
             return None
@@ -383,17 +389,20 @@ class TransactionManager:
         return None
 
     def on_sent(self) -> None:
-        """Note that a batch was sent: the broker may have opened the transaction."""
+        """Record that a batch was sent. The broker may have opened the transaction."""
         self._started = True
 
     def wake_at(self) -> float | None:
-        """Return when the first waiting request may be sent, monotonic seconds, or None if none waits for a time."""
+        """Return when the first waiting request may be sent (monotonic seconds).
+
+        None if no request waits for a time.
+        """
         if self._in_flight is not None or not self._waiting:
             return None
         return self._waiting[0].retry_at or None
 
     def coordinator(self, request: PendingRequest) -> BrokerMetadata | None:
-        """Return the node that a request goes to, None if that is not known."""
+        """Return the node to which a request goes, or None if it is unknown."""
         found = self._coordinators[request.of_group]
         key = request.key if request.of_group else self.transactional_id
         return found[1] if found is not None and found[0] == key else None
@@ -429,34 +438,34 @@ class TransactionManager:
     # --- responses
 
     def on_features(self, epoch: int, version: int) -> None:
-        """Note the cluster's finalized ``transaction.version``, and the epoch of its features."""
+        """Store the cluster's finalized ``transaction.version``, and the epoch of its features."""
         if epoch > self._features[0]:
             self._features = (epoch, version)
 
     def on_lost(self, request: PendingRequest, error: KafkaError, now: float) -> None:
-        """Look up the node of a request again, and repeat the request: the node was lost or did not respond."""
+        """Look up the node of a request again and repeat the request, because the node was lost or did not respond."""
         self._in_flight = None
         request.result.note(error)
         self._started = self._started or request.kind is RequestKind.COMMIT_OFFSETS
         self._repeat(request, now, rediscover=request.kind is not RequestKind.FIND_COORDINATOR)
 
     def on_refused(self, request: PendingRequest, error: KafkaError) -> None:
-        """End with a fatal error: a request cannot be made at all, since the broker is too old or rejects us."""
+        """End in FATAL_ERROR, because a request is impossible: the broker is too old, or it rejects this client."""
         self._in_flight = None
         self._fatal(error)
         self._fail_request(request)
 
     def on_coordinator(self, request: PendingRequest, node: BrokerMetadata) -> None:
-        """FindCoordinator has named a node."""
+        """Handle the response to FindCoordinator, which has named a node."""
         self._in_flight = None
         self._coordinators[request.details] = (request.key, node)
         request.result.succeed()
 
     def on_producer(self, request: PendingRequest, producer: tuple[int, int], *, supports_bump: bool) -> None:
-        """InitProducerId has given an id and an epoch.
+        """Handle the response to InitProducerId, which has given an id and an epoch.
 
         Args:
-            supports_bump: the broker can raise the epoch of a producer that asks for it (KIP-360).
+            supports_bump: True if the broker can raise the epoch of a producer that asks for it (KIP-360).
         """
         self._in_flight = None
         self._use_features(initial=True)
@@ -472,7 +481,7 @@ class TransactionManager:
         request.result.succeed()
 
     def on_partitions_added(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
-        """Handle the response to AddPartitionsToTxn, which adds all of the partitions or none."""
+        """Handle the response to AddPartitionsToTxn. It adds all of the partitions or none."""
         failed = {tp: code for tp, code in errors.items() if code != Errors.NONE}
         causes = {tp: code for tp, code in failed.items() if code != Errors.OPERATION_NOT_ATTEMPTED} or failed
         if causes:
@@ -490,13 +499,13 @@ class TransactionManager:
         request.result.succeed()
 
     def on_offsets_added(self, request: PendingRequest) -> None:
-        """AddOffsetsToTxn has succeeded: now the offsets themselves are sent to the group's coordinator."""
+        """Handle the success of AddOffsetsToTxn. Next, the offsets are sent to the group's coordinator."""
         self._in_flight = None
         self._started = True
         self._enqueue(PendingRequest(RequestKind.COMMIT_OFFSETS, request.result, request.details, key=request.key))
 
     def on_offsets_committed(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
-        """Handle the response to TxnOffsetCommit. If need be, repeat the request for the partitions that failed."""
+        """Handle the response to TxnOffsetCommit. If partitions have failed, repeat the request for them."""
         left = request.details.left
         if any(code != Errors.CONCURRENT_TRANSACTIONS for code in errors.values()):
             self._started = True
@@ -517,10 +526,10 @@ class TransactionManager:
             self.on_error(request, worst, now)
 
     def on_ended(self, request: PendingRequest, producer: tuple[int, int]) -> None:
-        """EndTxn has succeeded.
+        """Handle the success of EndTxn.
 
         Args:
-            producer: id and epoch for the next transaction. -1 and -1 up to version 4.
+            producer: id and epoch for the next transaction. Both are -1 up to version 4 of the request.
         """
         self._in_flight = None
         if producer[0] >= 0:
@@ -532,7 +541,7 @@ class TransactionManager:
         """Handle an error code in the response to a request.
 
         Args:
-            error: with a message that says more than the code alone.
+            error: an error whose message says more than the code. None if there is no such error.
         """
         self._in_flight = None
         action = self._action_for(request, error_code)
@@ -582,10 +591,10 @@ class TransactionManager:
         self._fail_request(request)
 
     def on_batch_failed(self, error: KafkaError, *, uncertain: bool) -> None:
-        """A batch of the transaction has failed.
+        """Handle the failure of a batch of the transaction.
 
         Args:
-            uncertain: it may be in the log all the same (rule 8).
+            uncertain: True if the batch may have been written all the same (rule 8).
         """
         if self.state in (_S.FATAL_ERROR, _S.READY, _S.UNINITIALIZED, _S.INITIALIZING):
             return
@@ -605,12 +614,12 @@ class TransactionManager:
         self._abortable(error)
 
     def abandon(self) -> None:
-        """Abort the open transaction, even if a call has not ended: the producer is being closed."""
+        """Abort the open transaction, even if a call has not ended, because the producer is being closed."""
         self._pending = None
         self.abort()
 
     def close(self, error: KafkaError) -> None:
-        """Fail everything that waits: the producer ends."""
+        """Let all waiting calls fail with ``error``, because the producer ends."""
         requests = [*self._waiting, *([self._in_flight] if self._in_flight is not None else [])]
         self._waiting.clear()
         for request in requests:

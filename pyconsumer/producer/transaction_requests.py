@@ -1,4 +1,4 @@
-"""The requests of a transaction as messages, and their responses as calls of the :class:`TransactionManager`."""
+"""Builds the requests of a transaction, and reads the responses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_IDS: Mapping[str, bytes] = {}
 
 
 class Call(NamedTuple):
-    """A request as the network client takes it."""
+    """A request in the form for the network client."""
 
     api: ApiKey
     build: Callable[[int], Message]
@@ -50,12 +50,12 @@ class Call(NamedTuple):
 def call_for(
     manager: TransactionManager, request: PendingRequest, timeout_ms: int, topic_ids: Mapping[str, bytes] = _NO_IDS
 ) -> Call:
-    """Return the call that carries a request out.
+    """Return the call that sends a request.
 
     Args:
-        timeout_ms: how long a transaction may stay open.
-        topic_ids: ids of the topics whose offsets are committed, as far as they are known. Unless all of them are,
-            the request names its topics, as before KIP-1319.
+        timeout_ms: how long a transaction may stay open, in ms.
+        topic_ids: the known ids of the topics whose offsets are committed. If an id is missing, the request uses the
+            names of the topics, as before KIP-1319.
     """
     kind, details = request.kind, request.details
     transactional_id = manager.transactional_id
@@ -130,8 +130,8 @@ def take_response(
     """Pass the response to a request to the manager.
 
     Args:
-        topic_ids: those that the request was made with.
-        version: of the response.
+        topic_ids: the topic ids with which the request was made.
+        version: the version of the response.
         now: monotonic seconds.
     """
     kind = request.kind
@@ -168,7 +168,7 @@ def take_response(
 
 
 def rejects_topic_id(message: Any) -> bool:
-    """Return whether a response to TxnOffsetCommit says that a topic id is unknown (KIP-1319)."""
+    """Return whether a response to TxnOffsetCommit reports an unknown topic id (KIP-1319)."""
     return any(one.error_code == Errors.UNKNOWN_TOPIC_ID for topic in message.topics for one in topic.partitions)
 
 

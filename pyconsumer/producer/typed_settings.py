@@ -25,8 +25,9 @@ class ProducerSettings(ClientSettings, total=False):
     """
 
     transactional_id: str | None
-    """The name of this producer across restarts, which makes transactions possible (KIP-98). A producer that starts
-    with it fences the one before. Each producer that runs at the same time needs its own.
+    """A name that this producer keeps when it is restarted. It makes transactions possible (KIP-98). A producer that
+    starts with this name fences any earlier producer of the same name, so producers that run at the same time need
+    different names.
     """
 
     transaction_timeout_ms: int
@@ -69,12 +70,12 @@ class ProducerSettings(ClientSettings, total=False):
     """Most requests in flight to one broker. A partition is in at most one of them, so its order is kept."""
 
     partitioner: Callable[[bytes | None, list[int], list[int]], int] | None
-    """A function ``(key bytes or None, all partitions, those with a leader) -> partition``. None: as in Java, by the
-    hash of the key, and sticky for records without a key (KIP-794).
+    """A function ``(key bytes or None, all partitions, partitions with a leader) -> partition``. None: records with a
+    key go by its hash, as in Java, and records without a key stay with a partition for some time (KIP-794).
     """
 
     partitioner_ignore_keys: bool
-    """Choose partitions for records with a key as for those without."""
+    """Choose the partition as if no record had a key."""
 
     partitioner_rack_aware: bool
     """Send records without a key to partitions whose leader is in ``client_rack``, as long as there are any (KIP-1123).

@@ -1,4 +1,4 @@
-"""Generates, from the declaration of a struct and a version, the source of an encode and a decode function.
+"""Generates the source of encode and decode functions from a message's declaration.
 
 Only :mod:`pyconsumer.protocol.schema` uses this. A struct inside a message gets functions of its own in the same
 namespace. Everything else is inlined. Names in generated code: ``m`` the value, ``a`` appends a buffer to the output,

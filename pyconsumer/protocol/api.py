@@ -1,4 +1,4 @@
-"""Frames and headers, and the choice of the version of an API to use with a broker.
+"""Frames, headers, and the choice of the version of an API.
 
 A frame is its size (int32), a header and the message. Functions that decode take a frame without the size. Those that
 encode return a list of buffers with it, ready for a gathering write.
@@ -73,7 +73,7 @@ class ResponseHeaderMessage(Message):
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request, read from a frame. The request itself begins at ``body_offset``."""
+    """The header of a request, read from a frame. ``body_offset`` is the position of the request after the header."""
 
     api_key: int
     api_version: int
@@ -95,7 +95,7 @@ def response_header_version(api_key: int, version: int) -> int:
 
 
 def encode_request(request: Encodable, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """Return a request as a frame, size included. Raises as :meth:`.Message.encode_parts`."""
+    """Return a request as a frame, including its size. Errors are those of :meth:`.Message.encode_parts`."""
     return _frame(_request_header(request.API_KEY, version, correlation_id, client_id), request.encode_parts(version))
 
 
@@ -111,13 +111,13 @@ def _request_header(api_key: int, version: int, correlation_id: int, client_id: 
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """Return a response as a frame, size included. Raises as :meth:`.Message.encode_parts`."""
+    """Return a response as a frame, including its size. Errors are those of :meth:`.Message.encode_parts`."""
     header = ResponseHeaderMessage(correlation_id)
     return _frame(header.encode(response_header_version(response.API_KEY, version)), response.encode_parts(version))
 
 
 def encode_stored_response(response: Message, version: int, correlation_id: int) -> list[Buffer | StoredRecords]:
-    """Return a response as a frame in which :class:`StoredRecords` stay as they are, whatever their size."""
+    """Return a response as a frame in which :class:`StoredRecords` are not read, whatever their size."""
     header = ResponseHeaderMessage(correlation_id).encode(response_header_version(response.API_KEY, version))
     body: list[Buffer | StoredRecords] = [*response.encode_parts(version)]
     if not any(map(_is_stored, body)):
@@ -166,7 +166,7 @@ def _frame(header: bytes, body: list[Buffer]) -> list[Buffer]:
 def decode_request_header(frame: Buffer) -> RequestHeader:
     """Read the header of a request.
 
-    The header of an unknown version of ApiVersions can be read too, so that the broker can respond (KIP-511).
+    For ApiVersions the header of an unknown version can be read, too, so that the broker can respond (KIP-511).
 
     Raises:
         ProtocolError: the frame does not begin with a request header.
@@ -202,8 +202,8 @@ def decode_response(
     Record sets in the message are views of ``frame``.
 
     Args:
-        on_trailing: called with API key, version and number of bytes if there are bytes after the message. Without it
-            they are an error.
+        on_trailing: called with API key, version and number of bytes if there are bytes after the message. If it is not
+            given, such bytes are an error.
 
     Raises:
         ProtocolError: the frame is not a response of this API and version.
@@ -227,10 +227,10 @@ def decode_response(
 
 
 class BrokerVersions:
-    """The versions of each API that one broker supports, and the choice of the one to use.
+    """The versions of each API that one broker supports. Chooses the version to use.
 
     Args:
-        ranges: oldest and newest version by API key, from the broker's ApiVersions response.
+        ranges: oldest and newest version by API key, from the broker's response to ApiVersions.
     """
 
     __slots__ = ("_chosen", "ranges")
@@ -241,7 +241,7 @@ class BrokerVersions:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[int, int, int]]) -> BrokerVersions:
-        """Return the versions of triples ``(api key, oldest version, newest version)``."""
+        """Create the object from triples ``(api key, oldest version, newest version)``."""
         return cls({key: (first, last) for key, first, last in keys})
 
     def choose(self, api_key: int, *, min_version: int = 0, max_version: int | None = None) -> int:
@@ -253,7 +253,7 @@ class BrokerVersions:
             max_version: the newest version that the caller can use, or None for any.
 
         Raises:
-            UnsupportedVersionError: there is none. The message names both ranges.
+            UnsupportedVersionError: there is no such version. The message names both ranges.
         """
         version = self._chosen.get((api_key, min_version, max_version))
         if version is not None:
@@ -273,7 +273,7 @@ class BrokerVersions:
         return version
 
     def supports(self, api_key: int, min_version: int = 0) -> bool:
-        """Return whether both sides support some version from ``min_version`` on."""
+        """Return whether both sides support any version from ``min_version`` on."""
         try:
             self.choose(api_key, min_version=min_version)
         except UnsupportedVersionError:

@@ -1,4 +1,4 @@
-"""Kafka's API keys, and for each API: its module, the supported versions and the first flexible one.
+"""The API keys, and the supported versions of each API.
 
 The table is separate from the messages so that headers can be read without importing any of them. Tests compare it with
 the declarations, and with the stable versions of the newest Apache Kafka that the tests have.
@@ -61,7 +61,11 @@ class ApiKey(IntEnum):
 
 
 class ApiInfo(NamedTuple):
-    """One API: module in ``messages``, prefix of the class names, first and last version, first flexible version."""
+    """One API.
+
+    It has the module in ``messages``, the prefix of the class names, the first and last version, and the first flexible
+    version.
+    """
 
     module: str
     name: str

@@ -1,4 +1,4 @@
-"""Loading of compiled modules. If one is missing, its equivalent in Python is used instead.
+"""Loads compiled modules, or reports that one is missing. If one is missing, its equivalent in Python is used instead.
 
 That is logged once, when the first client is created, because it is slow. It is not logged if it was chosen
 (``PYCONSUMER_PURE=1``), or if the compiled module cannot be used (free-threaded Python).
@@ -21,11 +21,11 @@ _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def load_compiled(name: str, revision: int) -> tuple[Any, str]:
-    """Return a compiled module and an empty text, or None and the reason.
+    """Return a compiled module and an empty text. If it cannot be used, return None and the reason.
 
     Args:
         name: the dotted name of the module.
-        revision: the ``REVISION`` that it must have: a build of other sources is not used.
+        revision: the ``REVISION`` that the module must have. A module that was built from other sources is not used.
     """
     if os.environ.get("PYCONSUMER_PURE", "0") not in ("", "0"):
         return None, "PYCONSUMER_PURE is set"
@@ -52,7 +52,7 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
 
 
 def not_copied(self: Any) -> str | tuple[Any, ...]:
-    """``__reduce__`` of types that refer to memory, threads or callbacks, which a copy cannot have.
+    """Refuse ``copy`` and ``pickle``. This is ``__reduce__`` of types that refer to memory, threads or callbacks.
 
     Raises:
         TypeError: always.
@@ -69,7 +69,10 @@ def _missing(reason: str, remedy: str) -> tuple[None, str]:
 
 
 def report_missing() -> None:
-    """Log once that a compiled module is missing, with the cost and the remedy, unless that is intended."""
+    """Log once that a compiled module is missing, with the consequence and the remedy.
+
+    If that is intended, log nothing.
+    """
     if not _to_report:
         return
     reason, remedy = _to_report[0]
@@ -80,7 +83,7 @@ def report_missing() -> None:
 
 
 def source_tree() -> str | None:
-    """Return the source tree that this package is imported from, or None if it was installed."""
+    """Return the source tree from which this package is imported, or None if the package is installed."""
     root = os.path.dirname(_PACKAGE)
     here = all(os.path.isfile(os.path.join(root, name)) for name in ("setup.py", "pyproject.toml"))
     return root if here else None

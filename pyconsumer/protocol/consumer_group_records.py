@@ -49,7 +49,7 @@ __all__ = [
 
 
 class RecordType(IntEnum):
-    """Types of records, the first two bytes of a key."""
+    """Types of records. The type is in the first two bytes of a key."""
 
     GROUP_METADATA = 3
     PARTITION_METADATA = 4
@@ -171,7 +171,7 @@ def encode_key(kind: RecordType, group_id: str, name: str | None = None) -> byte
     Args:
         kind: the type of the record.
         group_id: the group.
-        name: the member id or regular expression, for the types that have one.
+        name: the member id or the regular expression, for types that have one.
     """
     start = int(kind).to_bytes(2, "big")
     if name is None:
@@ -186,10 +186,10 @@ _OF_THE_GROUP = frozenset(
 
 
 def decode_key_of(key: Buffer) -> tuple[RecordType, str, str | None]:
-    """Read a key: its type, the group id, and the member id or regular expression, or None.
+    """Read a key. Return its type, the group id, and the member id, the regular expression or None.
 
     Raises:
-        ProtocolError: the bytes are not a key of the type that they begin with.
+        ProtocolError: the bytes begin with a type, but are not a key of that type.
         ValueError: the type is not in :class:`RecordType`.
     """
     kind = RecordType(int.from_bytes(key[:2], "big"))

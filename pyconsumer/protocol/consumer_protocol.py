@@ -1,4 +1,4 @@
-"""The embedded consumer protocol: the Subscription in JoinGroup and the Assignment in SyncGroup, versions 0 to 3.
+"""Encodes and decodes the Subscription in JoinGroup and the Assignment in SyncGroup.
 
 Each begins with its version. A newer version is read as our newest one, and bytes after the known fields are ignored,
 so that members with a newer client can be in the group (Java's ``ConsumerProtocol``). No state.
@@ -65,13 +65,15 @@ def encode_subscription(
     *,
     version: int = 3,
 ) -> bytes:
-    """Encode a member's subscription for JoinGroup. Topics and partitions are sorted, so equal ones give equal bytes.
+    """Encode a member's subscription for JoinGroup.
+
+    Topics and partitions are sorted, so equal subscriptions give equal bytes.
 
     Args:
         owned_partitions: the partitions that the member keeps while it rejoins (since version 1, KIP-429).
-        generation_id: the generation that assigned them, -1 for none (since version 2, KIP-792).
+        generation_id: the generation that assigned these partitions, -1 for none (since version 2, KIP-792).
         rack_id: the member's ``client_rack`` (since version 3, KIP-881).
-        version: the version to write.
+        version: the version to encode.
     """
     by_topic: dict[str, list[int]] = {}
     for partition in sorted(owned_partitions):
@@ -95,7 +97,7 @@ def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
 
 
 def owned_partitions(subscription: ConsumerProtocolSubscription) -> list[structs.TopicPartition]:
-    """Return the partitions that a member owns according to its subscription, in their order there."""
+    """Return the partitions that a member owns according to its subscription, in the order of the subscription."""
     return [
         structs.TopicPartition(item.topic, number)
         for item in subscription.owned_partitions
@@ -120,7 +122,7 @@ def encode_assignment(
 
 
 def decode_assignment(data: Buffer) -> tuple[list[structs.TopicPartition], bytes | None]:
-    """Read a member's assignment: its partitions and user data. Empty bytes stand for no partitions.
+    """Read a member's assignment. Return its partitions and user data. Empty bytes mean no partitions.
 
     Raises:
         ProtocolError: the bytes are not an assignment, or their version is negative.

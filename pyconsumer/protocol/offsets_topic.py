@@ -72,7 +72,7 @@ class GroupMetadataValue(Message):
 
 @message(5, "data", versions="0", flexible="none")
 class ConsumerGroupMemberMetadataKey(Message):
-    """The key of the newer protocols' records with a group id and another name, all with the same schema."""
+    """The key of a record with a group id and another name. All such keys have the same schema."""
 
     group_id: str = field(STRING, "0", default="")
     member_id: str = field(STRING, "0", default="")
@@ -116,19 +116,19 @@ M = TypeVar("M", bound=Message)
 
 
 class UnknownKey(NamedTuple):
-    """The key of a record of another type, which ``version`` identifies."""
+    """The key of a record of another type. ``version`` is the type."""
 
     version: int
 
 
 class NewerKey(NamedTuple):
-    """The key of a record of :data:`NEWER_KINDS`.
+    """The key of a record whose type is in :data:`NEWER_KINDS`.
 
     Attributes:
         kind: Kafka's name of the type.
         group: the group id.
-        member: the member id (``ConsumerGroupRegularExpression``: the expression), or None if the record is about the
-            whole group.
+        member: the member id. For ``ConsumerGroupRegularExpression`` it is the expression. None if the record is about
+            the whole group.
     """
 
     kind: str
@@ -147,13 +147,13 @@ def encode_group_key(group: str) -> bytes:
 
 
 def encode_offset_value(value: OffsetCommitValue) -> bytes:
-    """Encode a committed offset in the version that brokers of today write."""
+    """Encode a committed offset in the version that present brokers write."""
     expires = value.expire_timestamp != -1
     return value.encode_with_version(OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION)
 
 
 def encode_group_value(value: GroupMetadataValue) -> bytes:
-    """Encode a group's metadata in the version that brokers of today write."""
+    """Encode a group's metadata in the version that present brokers write."""
     return value.encode_with_version(GROUP_VALUE_VERSION)
 
 
@@ -161,7 +161,7 @@ def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
     """Read a key.
 
     Raises:
-        ProtocolError: the bytes are too short for a version, or are not a key of this version.
+        ProtocolError: the bytes are too short for a version, or are not a key of their version.
     """
     version = _version(key)
     body = memoryview(key)[2:]
@@ -173,10 +173,10 @@ def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
 
 
 def decode_newer_key(key: Buffer) -> NewerKey | None:
-    """Read a key of one of the :data:`NEWER_KINDS`, or return None for another one.
+    """Read a key whose type is in :data:`NEWER_KINDS`. Return None for another key.
 
     Raises:
-        ProtocolError: the bytes are too short for a version, or are not a key of this version.
+        ProtocolError: the bytes are too short for a version, or are not a key of their version.
     """
     version = _version(key)
     kind = NEWER_KINDS.get(version)
@@ -189,12 +189,12 @@ def decode_newer_key(key: Buffer) -> NewerKey | None:
 
 
 def decode_offset_value(value: Buffer) -> OffsetCommitValue:
-    """Read a committed offset of any known version, or raise ``ProtocolError``."""
+    """Read a committed offset of any known version. Raises ``ProtocolError``."""
     return _decode_value(OffsetCommitValue, value)
 
 
 def decode_group_value(value: Buffer) -> GroupMetadataValue:
-    """Read a group's metadata of any known version, or raise ``ProtocolError``."""
+    """Read a group's metadata of any known version. Raises ``ProtocolError``."""
     return _decode_value(GroupMetadataValue, value)
 
 
@@ -212,7 +212,9 @@ def _version(data: Buffer) -> int:
 
 
 def format_record(key: Buffer, value: Buffer | None) -> str | None:
-    """Return a record as a line of text, in the format of Kafka's dump tools up to 2.0. None for an unknown type.
+    """Return a record as a line of text, in the format of Kafka's dump tools up to 2.0.
+
+    Return None for an unknown type.
 
     An offset is ``[group,topic,partition]::[OffsetMetadata[offset,metadata],CommitTime t,ExpirationTime t]``, with
     ``NO_METADATA`` for empty metadata and -1 for no expiration time. A group is ``group::[group,type,state,members]``.

@@ -30,10 +30,10 @@ Buffer = bytes | bytearray | memoryview
 
 
 class StoredRecords:
-    """Records that an answer of the broker has in a file. They are read while they are sent.
+    """Records of a response that are in a file of the broker. They are read while the response is sent.
 
-    A codec needs no more of them than their length. They stand for a buffer in a ``records`` field and in the parts of
-    a frame, and whoever sends the frame asks for their type.
+    Encoding needs only their length. The object stands in the place of a buffer, in a ``records`` field and among the
+    parts of a frame. The code that sends the frame handles this type separately.
     """
 
     __slots__ = ()
@@ -52,7 +52,7 @@ _ONE_BYTE = tuple(bytes((n,)) for n in range(128))
 
 
 def encode_uvarint(value: int) -> bytes:
-    """Encode 0 to 2**64 - 1 as an unsigned varint."""
+    """Encode a number from 0 to 2**64 - 1 as an unsigned varint."""
     if 0 <= value < 128:
         return _ONE_BYTE[value]
     if value < 0:
@@ -71,11 +71,11 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of an unsigned varint, after its first byte (128 or more).
+    """Read the rest of an unsigned varint, after its first byte, which is 128 or more.
 
     Raises:
-        IndexError: the data ends inside it (the callers turn that into ``ProtocolError``).
-        ProtocolError: it is longer than 5 bytes or does not fit into 32 bits.
+        IndexError: the data ends inside the number. (The callers raise ``ProtocolError`` instead.)
+        ProtocolError: the number is longer than 5 bytes, or does not fit into 32 bits.
     """
     byte = buffer[position]
     value = first & 0x7F | (byte & 0x7F) << 7
@@ -109,12 +109,12 @@ def read_varint(buffer: Buffer, position: int, max_bytes: int = 10) -> tuple[int
 
 
 def uuid_to_str(value: bytes) -> str:
-    """Return a UUID as Kafka prints it: URL-safe base64 of its 16 bytes, without padding."""
+    """Return a UUID in Kafka's notation: its 16 bytes in URL-safe base64, without padding."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def uuid_from_str(text: str) -> bytes:
-    """Return the 16 bytes of a UUID in Kafka's notation. Raise ``ValueError`` for another text."""
+    """Return the 16 bytes of a UUID in Kafka's notation. Raises ``ValueError`` if the text is not in this notation."""
     try:
         value = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -147,7 +147,10 @@ _MAX_VERSION = 32767
 
 
 class WireType(NamedTuple):
-    """A primitive type: Kafka's name, and for a type of fixed size its ``struct`` letter and its size in bytes."""
+    """A primitive type with its name in Kafka.
+
+    For a type of fixed size it also has the ``struct`` letter and the size in bytes.
+    """
 
     name: str
     letter: str = ""
@@ -188,7 +191,7 @@ RECORDS = WireType("records")
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included. It is empty if ``first > last``."""
+    """A range of versions. Both ends are included. It is empty if ``first > last``."""
 
     first: int
     last: int
@@ -218,8 +221,8 @@ class Versions(NamedTuple):
 class FieldSpec(NamedTuple):
     """The declaration of one field of a struct.
 
-    ``type`` is a wire type or a :class:`Struct` class. For an array: of its elements. ``tag`` is -1 for a field
-    that is never tagged.
+    ``type`` is a wire type or a :class:`Struct` class. For an array it is the type of the elements. ``tag`` is -1 for a
+    field that is never a tagged field.
     """
 
     name: str
@@ -235,7 +238,7 @@ class FieldSpec(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """Kafka's name of the type, such as ``[]int32``."""
+        """The name of the type in Kafka, such as ``[]int32``."""
         name = self.type.name if isinstance(self.type, WireType) else self.type.__name__
         return f"[]{name}" if self.is_array else name
 
@@ -247,19 +250,22 @@ Decoder = Callable[[Buffer, int], tuple[Any, int]]
 
 
 class Struct:
-    """A part of a message, made by ``structure`` of the module ``schema``. Every field has Kafka's default."""
+    """A part of a message. The decorator ``structure`` of the module ``schema`` makes such a class.
+
+    Every field has Kafka's default.
+    """
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
 
     @classmethod
     def declare_fields(cls, fields: tuple[FieldSpec, ...]) -> None:
-        """Set the fields, in order. The decorators of :mod:`pyconsumer.protocol.schema` call this."""
+        """Set the fields in their order. The decorators of :mod:`pyconsumer.protocol.schema` call this."""
         cls.FIELDS = fields
 
     @classmethod
     def take_constructor(cls, constructor: Callable[..., None]) -> None:
-        """Set the compiled ``__init__``, at the first call of the constructor."""
+        """Set the compiled ``__init__``. The first call of the constructor does this."""
         cls.__init__ = constructor  # type: ignore[method-assign]
 
     def __repr__(self) -> str:

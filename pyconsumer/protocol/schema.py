@@ -1,4 +1,6 @@
-"""Declaration of messages with version ranges. The codec of each version is generated on first use, and kept.
+"""Declares messages with version ranges, and encodes and decodes them.
+
+The codec of each version is generated on first use, and kept.
 
 A message is a class whose fields have a wire type, the versions that contain them, and Kafka's default::
 
@@ -92,7 +94,10 @@ class _Declaration(NamedTuple):
 
 
 class MessageSchema(NamedTuple):
-    """The declaration of a message. ``kind`` is request, response, header or data, ``api_key`` is -1 without an API."""
+    """The declaration of a message.
+
+    ``kind`` is request, response, header or data. ``api_key`` is -1 for a message without an API.
+    """
 
     name: str
     kind: str
@@ -102,16 +107,16 @@ class MessageSchema(NamedTuple):
 
 
 class Encodable(Protocol):
-    """A request: a :class:`Message`, or something else with its bytes."""
+    """A request: a :class:`Message`, or another object that can encode itself."""
 
     API_KEY: ClassVar[int]
 
     def encode_parts(self, version: int) -> list[Buffer]:
-        """Return it as a list of buffers. See :meth:`Message.encode_parts`."""
+        """Return the request as a list of buffers. See :meth:`Message.encode_parts`."""
 
 
 class Message(Struct):
-    """A whole message, which is encoded and decoded by itself."""
+    """A complete message. It is encoded and decoded by itself."""
 
     __slots__ = ()
     SCHEMA: ClassVar[MessageSchema]
@@ -133,7 +138,7 @@ class Message(Struct):
 
         Raises:
             UnsupportedVersionError: the version is not supported, or lacks a field that is set.
-            ProtocolError: a value is not one of its field's type.
+            ProtocolError: a value does not have the type of its field.
         """
         parts: list[Buffer] = []
         encode = (self._codecs.get(version) or self._codec(version))[0]
@@ -154,8 +159,8 @@ class Message(Struct):
         """Read the message from the whole of ``data``.
 
         Args:
-            data: the body, without any header. Record sets in the result are views of it.
-            allow_trailing: whether to ignore bytes after the message, which a newer version may have added.
+            data: the message, without a header. Record sets in the result are views of this data.
+            allow_trailing: True ignores bytes after the message, which a newer version may have added.
 
         Raises:
             UnsupportedVersionError: the version is not supported.
@@ -170,7 +175,10 @@ class Message(Struct):
 
     @classmethod
     def decode_from(cls, data: Buffer, version: int, position: int) -> tuple[Self, int]:
-        """Read the message at ``position``. Return it and the position after it. Raises as :meth:`decode`."""
+        """Read the message at ``position``. Return the message and the position after it.
+
+        Errors are those of :meth:`decode`.
+        """
         decode = (cls._codecs.get(version) or cls._codec(version))[1]
         try:
             return decode(data if isinstance(data, memoryview) else memoryview(data), position)
@@ -182,15 +190,18 @@ class Message(Struct):
             raise ProtocolError(f"{cls.__name__} version {version}: {error}") from None
 
     def encode_with_version(self, version: int) -> bytes:
-        """Return the version (int16) and the message: the form of embedded protocols and records of internal topics."""
+        """Return the version (int16) followed by the message.
+
+        Embedded protocols and records of internal topics have this form.
+        """
         return version.to_bytes(2, "big") + self.encode(version)
 
     @classmethod
     def decode_with_version(cls, data: Buffer) -> tuple[Self, int]:
-        """Read the bytes of :meth:`encode_with_version`. Return the message and its version.
+        """Read bytes in the form of :meth:`encode_with_version`. Return the message and its version.
 
-        A version newer than the newest declared one is read as that one, and bytes after it are ignored, as in Kafka's
-        ``ConsumerProtocol``.
+        A version that is newer than the newest declared one is read as the newest declared one. Additional bytes are
+        ignored, as in Kafka's ``ConsumerProtocol``.
 
         Raises:
             ProtocolError: the bytes are not this message, or their version is negative or too old.
@@ -215,7 +226,7 @@ class Message(Struct):
 
     @classmethod
     def shorten(cls, version: int, decode: Decoder) -> Decoder:
-        """Return a decoder that reads a frequent form of the message in fewer steps. By default that is ``decode``."""
+        """Return a faster decoder for a frequent form of the message. By default it is ``decode``."""
         return decode
 
 
@@ -233,12 +244,12 @@ def field(
     """Declare a field of a primitive type.
 
     Args:
-        versions: the versions that contain it, in Kafka's notation.
-        default: Kafka's default.
-        nullable: the versions in which it may be None.
-        tag, tagged: its tag, and the versions in which it is a tagged field.
-        ignorable: whether versions without the field silently drop its value.
-        compact: False for a string with a two-byte length also in flexible versions (client id in the header).
+        versions: the versions that contain the field, in Kafka's notation.
+        default: the field's default in Kafka.
+        nullable: the versions in which the field may be None.
+        tag, tagged: the tag, and the versions in which the field is a tagged field.
+        ignorable: True if versions without the field silently drop its value.
+        compact: False for a string that has a two-byte length even in flexible versions (client id in the header).
     """
     return _declare(type, False, versions, nullable, default, None, tag, tagged, ignorable, compact)
 
@@ -254,7 +265,10 @@ def array(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a field that is a list of ``type``. Pass ``factory=list``, or ``default=None`` if that is Kafka's."""
+    """Declare a field that is a list of ``type``.
+
+    Pass ``factory=list``, or ``default=None`` if Kafka's default is null.
+    """
     return _declare(type, True, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
@@ -269,7 +283,10 @@ def struct(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a field that is one struct. Pass ``factory=TheStruct``, or ``default=None`` if that is Kafka's."""
+    """Declare a field that is one struct.
+
+    Pass ``factory=TheStruct``, or ``default=None`` if Kafka's default is null.
+    """
     return _declare(type, False, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
@@ -304,10 +321,11 @@ def _declare(
 
 @dataclass_transform(field_specifiers=(field, array, struct))
 def structure(cls: S) -> S:
-    """Make a class a struct (decorator): its fields become slots and the arguments of its constructor.
+    """Make a class a struct (decorator). Its fields become slots and arguments of the constructor.
 
-    ``dataclasses`` does the same, but took a tenth of the time to import a client: it generates and compiles some
-    hundred constructors, few of which a program calls. Here the first call of a constructor compiles it.
+    ``dataclasses`` does the same, but it generates and compiles some hundred constructors at import. A program calls
+    only a few of them, and that took a tenth of the time to import a client. Here a constructor is compiled at its
+    first call.
     """
     namespace = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
     declared = {name: value for name, value in namespace.items() if isinstance(value, _Declaration)}
@@ -365,7 +383,7 @@ def message(api_key: int, kind: str, *, versions: str, flexible: str) -> Callabl
         api_key: the key of the API, -1 for a message without an API.
         kind: ``request``, ``response``, ``header`` or ``data``.
         versions: the supported versions.
-        flexible: the versions with compact lengths and tagged fields (KIP-482).
+        flexible: the versions that have compact lengths and tagged fields (KIP-482).
     """
 
     def decorate(cls: M) -> M:

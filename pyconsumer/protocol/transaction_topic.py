@@ -53,10 +53,10 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """Read a key. Return its transactional id, or None for a record of an unknown type.
+    """Read a key. Return its transactional id, or None if the record has an unknown type.
 
     Raises:
-        ProtocolError: the bytes are too short for a version, or are not a key of this version.
+        ProtocolError: the bytes are too short for a version, or are not a key of their version.
     """
     if _version(key) not in TransactionLogKey.SCHEMA.versions:
         return None
@@ -64,7 +64,7 @@ def decode_key(key: Buffer) -> str | None:
 
 
 def decode_value(value: Buffer) -> TransactionLogValue:
-    """Read a value of any known version, or raise ``ProtocolError``."""
+    """Read a value of any known version. Raises ``ProtocolError``."""
     version = _version(value)
     if version not in TransactionLogValue.SCHEMA.versions:
         raise ProtocolError(f"TransactionLogValue has versions {TransactionLogValue.SCHEMA.versions}, not {version}")

@@ -10,11 +10,12 @@ __all__ = ["version_text"]
 
 
 def version_text(version: str) -> str:
-    """Return what ``pyconsumer --version`` prints: the version, where the package is from, how records are decoded, and
-    which library decompresses each codec.
+    """Return the text of ``pyconsumer --version``.
+
+    It has the version, the place of the package, the decoder of records, and the library for each codec.
 
     Args:
-        version: that of the package.
+        version: the version of the package.
     """
     tree = source_tree()
     where = "" if tree is None else f" (source tree {tree})"

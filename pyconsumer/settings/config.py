@@ -1,4 +1,4 @@
-"""Settings: how they are declared and checked, and the ones that every client has.
+"""Declaration and checks of settings, and the settings of all clients.
 
 A component (consumer, producer, admin client) declares its settings once, as a table, and the shape of the result as
 a class::
@@ -90,10 +90,10 @@ _LISTENER = re.compile("[A-Z][A-Z0-9_]*")  # by custom; Kafka's tools accept any
 
 
 def parse_address(text: str, default_port: int = 9092) -> Address:
-    """Parse ``host``, ``host:port`` or ``[ipv6]:port``. A listener name in front, as in ``SSL://``, is ignored.
+    """Parse ``host``, ``host:port`` or ``[ipv6]:port``. A leading listener name, such as ``SSL://``, is ignored.
 
     Raises:
-        ValueError: the text is none of these, or the port is not between 1 and 65535.
+        ValueError: the text has another form, or the port is not between 1 and 65535.
     """
     listener, separator, rest = text.strip().rpartition("://")
     if separator and not _LISTENER.fullmatch(listener):
@@ -130,13 +130,14 @@ def _is_ipv6(host: str) -> bool:
 
 
 class Kind:
-    """The legal values of a setting. Subclasses define them by :meth:`check` and :meth:`parse`.
+    """The legal values of a setting. Subclasses define them by the methods :meth:`check` and :meth:`parse`.
 
     Args:
-        nullable: whether None is legal too.
+        nullable: True if None is legal, too.
 
     Attributes:
-        type_text: the type that a user gives, as a type checker reads it, without None: ``typed_settings`` has it.
+        type_text: the type that users give, in the notation for type checkers and without None. The ``typed_settings``
+            modules contain it.
     """
 
     type_text = "object"
@@ -177,7 +178,7 @@ class Anything(Kind):
 
 
 class Number(Kind):
-    """A float within bounds, both included."""
+    """A float between two bounds. The bounds are legal values, too."""
 
     type_text = "float"
 
@@ -197,7 +198,10 @@ class Number(Kind):
 
 
 class Integer(Kind):
-    """A whole number within bounds, both included. ``special`` lists legal values outside of them."""
+    """A whole number between two bounds. The bounds are legal values, too.
+
+    ``special`` lists more legal values.
+    """
 
     unit = ""
     type_text = "int"
@@ -252,7 +256,7 @@ class Flag(Kind):
 
 
 class Text(Kind):
-    """A string. ``blank`` says whether it may be empty."""
+    """A string. ``blank`` is True if it may be empty."""
 
     type_text = "str"
 
@@ -273,7 +277,7 @@ class Text(Kind):
 
 
 class Secret(Kind):
-    """A string that is never shown. With ``function``, a function that returns it is legal too."""
+    """A string that is never shown. With ``function=True``, a function that returns the string is legal, too."""
 
     def __init__(self, *, function: bool = False, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -291,7 +295,7 @@ class Secret(Kind):
 
 
 class Choice(Kind):
-    """One of the given words. Case is ignored, and the value takes the spelling of the list."""
+    """One of the given words. Case is ignored. The value gets the spelling of the word in the list."""
 
     def __init__(self, *words: str, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -306,7 +310,10 @@ class Choice(Kind):
 
 
 class ListOf(Kind):
-    """A sequence or set, kept as a tuple. A single value is a list of one. In text, commas separate the items."""
+    """A sequence or set, stored as a tuple. A single value counts as a list with one item.
+
+    In text, commas separate the items.
+    """
 
     def __init__(self, item: Kind, *, low: int = 0, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -324,10 +331,10 @@ class ListOf(Kind):
 
 
 class Instance(Kind):
-    """An instance of one of the given classes. With ``or_subclass``, one of these classes or a subclass is legal too.
+    """An instance of one of the given classes. With ``or_subclass``, the classes and their subclasses are legal, too.
 
-    A class may be given by name, ``module.Class``, so that its module is not imported here: before someone imports it,
-    no instance can exist.
+    A class may be given by its name, ``module.Class``, so that its module is not imported here. As long as the module
+    is not imported, no instance can exist.
     """
 
     def __init__(self, *types: type | str, or_subclass: bool = False, nullable: bool = False) -> None:
@@ -356,7 +363,7 @@ class Function(Kind):
     """A callable, or an object with one of the given methods.
 
     Args:
-        type_text: the type of the callable and of the object, for type checkers.
+        type_text: the type of the callable and of the object, in the notation for type checkers.
     """
 
     def __init__(self, *methods: str, nullable: bool = False, type_text: str = "Callable[..., object]") -> None:
@@ -371,7 +378,7 @@ class Function(Kind):
 
 
 class File(Kind):
-    """Path of an existing, readable file. Kept as a string."""
+    """Path of an existing, readable file. It is stored as a string."""
 
     type_text = "str | os.PathLike[str]"
 
@@ -387,7 +394,10 @@ class File(Kind):
 
 
 class Servers(Kind):
-    """Addresses, as ``"a:9092,b:9092"`` or a list. Kept as a tuple of :class:`Address` without duplicates."""
+    """Addresses, as ``"a:9092,b:9092"`` or as a list.
+
+    They are stored as a tuple of :class:`Address` without duplicates.
+    """
 
     type_text = "str | Sequence[str | tuple[str, int]]"
 
@@ -412,13 +422,14 @@ class Setting:
     """Declaration of one setting.
 
     Args:
-        name: the keyword argument and the attribute of the config object. Ends with its unit (``_ms``, ``_bytes``).
+        name: name of the keyword argument and of the config object's attribute. It ends with the unit (``_ms``,
+            ``_bytes``).
         default: a legal value, or :data:`REQUIRED`.
-        kind: the legal values.
-        doc: one or more sentences for users. The reference documentation is generated from them.
-        aliases: other names of the setting. Kafka's dotted form of ``name`` is always accepted.
-        secret: whether the value is left out of messages and ``repr``.
-        blanks: values that mean the default. kafka-python documents None or infinity for some settings where Kafka has
+        kind: the kind of the legal values.
+        doc: one or more sentences for users. The reference page is generated from them.
+        aliases: other names of the setting. Kafka's dotted form of ``name`` is always an alias.
+        secret: True if the value must not be shown in messages and in ``repr``.
+        blanks: values that mean the default. For some settings kafka-python documents None or infinity, where Kafka has
             a word or a number.
     """
 
@@ -432,17 +443,17 @@ class Setting:
 
     @property
     def dotted(self) -> str:
-        """Kafka's form of the name."""
+        """The name in Kafka's form, with dots."""
         return self.name.replace("_", ".")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that a user may give."""
+        """All names of the setting that a user may give."""
         return (self.name, self.dotted, *self.aliases)
 
 
 class Config:
-    """The checked settings of one component, as read-only attributes. :meth:`replace` makes a changed copy."""
+    """The checked settings of one component, as read-only attributes. :meth:`replace` returns a changed copy."""
 
     _settings: Settings[Any]
     _given: frozenset[str]
@@ -455,16 +466,16 @@ class Config:
         """Check rules that concern several settings, and fill in defaults that depend on other settings.
 
         Args:
-            values: all settings, each legal by itself. Changed in place.
+            values: all settings, each of them legal by itself. The dictionary is changed in place.
             given: names of the settings that the user gave.
 
         Raises:
-            ConfigurationError: settings contradict each other. The message names them.
+            ConfigurationError: two settings contradict each other. The message names them.
         """
 
     @property
     def given(self) -> frozenset[str]:
-        """Names of the settings that the user gave, as opposed to defaults."""
+        """Names of the settings that the user gave. The others have their defaults."""
         return self._given
 
     @property
@@ -473,7 +484,7 @@ class Config:
         return self._settings
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with some settings changed. They are checked in the same way."""
+        """Return a copy with some settings changed. The new values are checked, too."""
         options = {name: getattr(self, name) for name in self._given}
         found: Self = self._settings.build({**options, **changes})
         return found
@@ -508,10 +519,11 @@ class Settings(Generic[ConfigT]):
     """The settings of one component.
 
     Args:
-        component: its name in messages, such as ``consumer``.
-        table: its settings. A later one replaces an earlier one of the same name, for instance to change its default.
-        config_class: the class that :meth:`build` returns an instance of.
-        hints: by setting name of another client, the advice to give.
+        component: the component's name in messages, such as ``consumer``.
+        table: the settings. If two have the same name, the later one replaces the earlier one, for instance to change
+            its default.
+        config_class: the class of the objects that :meth:`build` returns.
+        hints: for names of settings that only other clients have, the advice in the error message.
     """
 
     def __init__(
@@ -535,7 +547,7 @@ class Settings(Generic[ConfigT]):
         """Check the user's settings and fill in the defaults.
 
         Args:
-            options: values by name: ``request_timeout_ms`` or ``request.timeout.ms``.
+            options: the values by name. Both forms are legal: ``request_timeout_ms`` and ``request.timeout.ms``.
 
         Raises:
             ConfigurationError: a name is unknown, a value is illegal, a required setting is missing, or settings
@@ -566,14 +578,14 @@ class Settings(Generic[ConfigT]):
         return self.config_class(self, values, given)
 
     def find(self, name: str) -> Setting | None:
-        """Return the setting that has a name, by any of its names, or None if there is none."""
+        """Return the setting with this name or alias, or None if there is no such setting."""
         return self._by_any_name.get(name)
 
     def check(self, name: str, value: Any, *, text: bool) -> Any:
-        """Return the checked value of a known setting. With ``text``, a string is parsed first.
+        """Return the checked value of a known setting. If ``text`` is True, a string is parsed first.
 
         Raises:
-            ConfigurationError: the value is illegal. The message shows no secret.
+            ConfigurationError: the value is illegal. The message does not contain a secret.
         """
         setting = self._by_any_name[name]
         try:
@@ -585,7 +597,7 @@ class Settings(Generic[ConfigT]):
             raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
 
     def unknown(self, name: object) -> str:
-        """Return the message for a name that is no setting, with the right name if it is known."""
+        """Return the error message for an unknown name. If a known name is similar, the message contains it."""
         text = f"unknown {self.component} setting {name!r}"
         if not isinstance(name, str):
             return text
@@ -597,10 +609,10 @@ class Settings(Generic[ConfigT]):
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known name that is most like ``name``, None if none is: for the error about a misspelled name.
+    """Return the known name that is most similar to ``name``, or None. This is for the error about a misspelled name.
 
     Args:
-        cutoff: how alike the two must be, from 0 to 1.
+        cutoff: the lowest similarity that counts, from 0 to 1.
     """
     import difflib
 
@@ -733,8 +745,8 @@ CLIENT_SETTINGS: Final = (
         None,
         Duration(1, nullable=True),
         "Raise `NoBrokersAvailableError` when no broker has responded for this long since the client began to connect."
-        " None: wait as long as each call allows, for a cluster that starts later. The log repeats from time to time"
-        " that no broker answers.",
+        " None: do not give up, for a cluster that starts later. Each call then waits until its own timeout, and the"
+        " log repeats from time to time that no broker answers.",
     ),
     Setting(
         "bootstrap_resolve_timeout_ms",

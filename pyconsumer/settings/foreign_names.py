@@ -1,4 +1,4 @@
-"""Settings of other clients that have another name here, or none, and the hints for their errors.
+"""Hints for settings that only other clients have, or that have another name here.
 
 Names are librdkafka's (confluent-kafka), and Java's where kafka-python has others, with underscores for dots.
 """

@@ -1,4 +1,4 @@
-"""``sasl.jaas.config`` of Java clients, read as user name and password. No part of it is ever shown in a message."""
+"""Reads user name and password from Java's ``sasl.jaas.config``. No part of it is ever shown in a message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _MECHANISMS: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRA
 
 
 class Login(NamedTuple):
-    """The options of a login module. ``mechanisms`` are those that it can be used with."""
+    """The user name and password of a login module.
+
+    ``mechanisms`` are the SASL mechanisms that the module can be used with.
+    """
 
     mechanisms: tuple[str, ...]
     username: str
@@ -29,12 +32,14 @@ class Login(NamedTuple):
 
 
 def parse_jaas(text: str) -> Login:
-    """Read ``...PlainLoginModule required username="u" password="p";`` (or ScramLoginModule, in any package).
+    """Read ``...PlainLoginModule required username="u" password="p";``.
 
-    Its errors show no part of the value: where a value is malformed, any word of it may be a password.
+    ScramLoginModule works, too, and so does any package.
+
+    The errors never show a part of the value, because in a malformed value any word may be a password.
 
     Raises:
-        ConfigurationError: another module, or another notation.
+        ConfigurationError: the module or the notation is not supported.
     """
     tokens = _tokens(text)
     module = tokens[0].rpartition(".")[2] if tokens else ""

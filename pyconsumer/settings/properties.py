@@ -1,4 +1,4 @@
-"""Settings from properties files, as Kafka's own tools read them, and from the environment.
+"""Reads settings from properties files and environment variables.
 
 Rules
 1. Precedence: arguments of the program (or the command line), then the environment, then the file, then the defaults.
@@ -55,10 +55,11 @@ _STORES: Final = {"ssl.truststore": "ssl.cafile", "ssl.keystore": "ssl.certfile"
 
 
 def read_properties(path: str) -> dict[str, tuple[str, int]]:
-    """Return the values of a properties file and the lines where they stand, by key.
+    """Return the values of a properties file by key, and the line of each.
 
     Raises:
-        ConfigurationError: it cannot be read, or a line is malformed. Names file and line, never a value.
+        ConfigurationError: the file cannot be read, or a line is malformed. The message names file and line, but never
+            a value.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -108,7 +109,7 @@ def _unescape(text: str, where: str) -> str:
 
 
 class Entry(NamedTuple):
-    """A setting as text. ``shared``: it may be meant for another client (rule 3)."""
+    """A setting as text. ``shared`` is True if the setting may be meant for another client (rule 3)."""
 
     text: str
     where: str
@@ -119,10 +120,10 @@ class Entry(NamedTuple):
 
 
 def file_entries(path: str | os.PathLike[str]) -> dict[str, Entry]:
-    """Return the settings in a properties file by dotted name. Those of Java alone are translated.
+    """Return the settings in a properties file by dotted name. Settings that only Java has are translated.
 
     Raises:
-        ConfigurationError: as :func:`read_properties`, or a setting of Java that cannot be translated.
+        ConfigurationError: an error of :func:`read_properties`, or a setting of Java that cannot be translated.
     """
     name = os.fspath(path)
     lines = read_properties(name)
@@ -132,11 +133,11 @@ def file_entries(path: str | os.PathLike[str]) -> dict[str, Entry]:
 def environment_entries(
     environ: Mapping[str, str] | None = None, warn: Callable[[str], object] = _log.warning
 ) -> dict[str, Entry]:
-    """Return the settings in the environment (rule 2) by dotted name. Those of Java alone are translated.
+    """Return the settings in the environment (rule 2) by dotted name. Settings that only Java has are translated.
 
     Args:
-        environ: the variables, by default those of the process.
-        warn: called with a message about a variable whose name is nearly that of a setting.
+        environ: the environment variables. By default those of the process.
+        warn: called with a message if a variable has almost the name of a setting.
 
     Raises:
         ConfigurationError: a setting of Java cannot be translated.
@@ -164,11 +165,11 @@ def resolve(settings: Settings[Any], *sources: Mapping[str, Entry]) -> dict[str,
     """Return the checked values of a client's settings by name.
 
     Args:
-        settings: of the client.
-        sources: entries by name. A later source takes precedence over an earlier one.
+        settings: the settings of the client.
+        sources: settings as text, by name. Later sources take precedence over earlier ones.
 
     Raises:
-        ConfigurationError: a name is unknown, a value is illegal, or one source gives a setting two values.
+        ConfigurationError: a name is unknown, a value is illegal, or a source gives two values for one setting.
     """
     values: dict[str, Any] = {}
     for source in sources:
@@ -199,10 +200,12 @@ def _unknown(settings: Settings[Any], name: str) -> str:
 
 
 def configured_file(path: str | os.PathLike[str] | None) -> dict[str, Entry]:
-    """Return the settings in a file, by default the one that ``PYCONSUMER_CONFIG`` names, or None without one.
+    """Return the settings in a file, or None if there is no file.
+
+    The default file is the one that ``PYCONSUMER_CONFIG`` names.
 
     Raises:
-        ConfigurationError: as :func:`file_entries`.
+        ConfigurationError: an error of :func:`file_entries`.
     """
     if path is not None:
         return file_entries(path)
@@ -218,15 +221,15 @@ def configured_file(path: str | os.PathLike[str] | None) -> dict[str, Entry]:
 def from_file(
     settings: Settings[Any], path: str | os.PathLike[str] | None, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all settings of a client that ``from_file`` makes (rule 1).
+    """Return all settings of a client that is created by ``from_file`` (rule 1).
 
     Args:
-        settings: of the client.
-        path: the file. None: the one that ``PYCONSUMER_CONFIG`` names, if it is set.
-        overrides: the program's own settings, by any name.
+        settings: the settings of the client.
+        path: the file. None takes the file that ``PYCONSUMER_CONFIG`` names, if it is set.
+        overrides: the settings that the program gives, by any of their names.
 
     Raises:
-        ConfigurationError: the file cannot be read, or has no legal settings.
+        ConfigurationError: the file cannot be read, or contains illegal settings.
     """
     found = resolve(settings, configured_file(path), environment_entries())
     for name in overrides:

@@ -33,8 +33,8 @@ class ClientSettings(TypedDict, total=False):
 
     bootstrap_timeout_ms: int | None
     """Raise ``NoBrokersAvailableError`` when no broker has responded for this long since the client began to connect.
-    None: wait as long as each call allows, for a cluster that starts later. The log repeats from time to time that no
-    broker answers.
+    None: do not give up, for a cluster that starts later. Each call then waits until its own timeout, and the log
+    repeats from time to time that no broker answers.
     """
 
     bootstrap_resolve_timeout_ms: int

@@ -59,15 +59,15 @@ _DIGITS: Final = 10
 
 
 def batch_name(number: int) -> str:
-    """Return the name of a batch's folder."""
+    """Return the name of the folder for a batch."""
     return f"batch={number:0{_DIGITS}d}"
 
 
 class ArchiveFiles:
-    """The files of an archive. Names are relative to its folder.
+    """The files of an archive. Their names are relative to the archive's folder.
 
     Args:
-        spark: a session with a JVM.
+        spark: a session that has a JVM.
         folder: path of the archive.
 
     Raises:
@@ -91,7 +91,7 @@ class ArchiveFiles:
         return bool(system.exists(found))
 
     def names(self, name: str = "") -> list[str]:
-        """Return the names in a folder, an empty list if it does not exist."""
+        """Return the names in a folder. The list is empty if the folder does not exist."""
         system, found = self._path(name)
         if not system.exists(found):
             return []
@@ -104,7 +104,7 @@ class ArchiveFiles:
         return sorted(complete, key=lambda name: int(name.partition("=")[2]))
 
     def partitions(self, batch: str) -> list[int]:
-        """Return the partitions of which a batch has records."""
+        """Return the partitions that have records in a batch."""
         return [int(name.partition("=")[2]) for name in self.names(batch) if name.startswith("partition=")]
 
     def read(self, name: str) -> str | None:
@@ -119,7 +119,7 @@ class ArchiveFiles:
             stream.close()
 
     def write(self, name: str, text: str = "") -> None:
-        """Write or replace a file, atomically if the file system can rename files."""
+        """Write or replace a file. This is atomic if the file system can rename files."""
         system, found = self._path(name)
         _, fresh = self._path(f"{name}.new")
         stream = system.create(fresh, True)
@@ -135,11 +135,11 @@ class ArchiveFiles:
 
     @contextlib.contextmanager
     def lock(self, name: str, what: str) -> Iterator[None]:
-        """Hold the lock of a folder, which exists on local file systems only. Elsewhere there is no lock.
+        """Hold a lock on a folder. The lock works only on local file systems. Elsewhere the call has no effect.
 
         Args:
-            name: of the folder, which is created.
-            what: the other process that may hold the lock, for the message.
+            name: name of the folder. It is created.
+            what: the process that may hold the lock, in words for the message.
 
         Raises:
             IllegalStateError: another process holds the lock.
@@ -186,7 +186,7 @@ class Archived:
     Attributes:
         batches: number of batches in the archive.
         records: number of records that this run has added.
-        behind: number of offsets left to read, as far as known.
+        behind: number of offsets that are left to read, as far as it is known.
     """
 
     batches: int
@@ -220,23 +220,23 @@ def archive(
     follow: bool = False,
     on_progress: Callable[[Archived], object] = lambda progress: None,
 ) -> Archived:
-    """Add the records of a topic to an archive, from where the last run ended.
+    """Add the records of a topic to an archive. The run starts where the last one ended.
 
     Args:
         spark: a session that knows the format. See :func:`pyconsumer.spark.register`.
-        servers: addresses of brokers.
+        servers: addresses of the brokers.
         folder: path of the archive, in any file system that Spark can use.
-        batch_records: most offsets of a batch.
-        options: further options of the source, such as ``kafka.security.protocol``. The column ``headers`` is included
-            unless ``includeHeaders`` is ``false``.
-        follow: whether to continue with new records until interrupted.
+        batch_records: the largest number of offsets in a batch.
+        options: additional options of the source, such as ``kafka.security.protocol``. The column ``headers`` is
+            included unless ``includeHeaders`` is ``false``.
+        follow: True continues with new records until interrupted.
         on_progress: called after a batch.
 
     Returns:
         The progress at the end.
 
     Raises:
-        ConfigurationError: an option is wrong, or the folder contains the archive of another topic, or batches without
+        ConfigurationError: an option is wrong. Or the folder contains the archive of another topic, or batches without
             a checkpoint.
         IllegalStateError: another process is adding to this archive.
         KafkaError: the topic does not exist, the cluster cannot be reached, or the query failed.
@@ -359,20 +359,22 @@ def replay(
     restart: bool = False,
     on_progress: Callable[[Replayed], object] = lambda progress: None,
 ) -> Replayed:
-    """Send the records of an archive to a topic: keys, values, headers and timestamps, each partition in order.
+    """Send the records of an archive to a topic, with keys, values, headers and timestamps.
 
-    A record without a timestamp (-1, from before Kafka 0.10) gets the time at which it is sent.
+    Each partition stays in order.
+
+    If a record has no timestamp (-1, from before Kafka 0.10), it gets the time at which it is sent.
 
     Args:
-        spark, servers: as for :func:`archive`.
+        spark, servers: see :func:`archive`.
         folder: path of the archive.
         topic: the topic to send to.
-        options: further options of the sink, such as ``kafka.compression.type``. With
-            ``deliveryGuarantee=exactly-once`` a batch that is sent again is not duplicated for consumers with
-            ``read_committed``.
-        keep_partitions: whether records are sent to the partition that they came from. Otherwise the hash of the key
+        options: additional options of the sink, such as ``kafka.compression.type``. With
+            ``deliveryGuarantee=exactly-once``, consumers with ``read_committed`` see no duplicates if a batch is sent
+            again.
+        keep_partitions: True sends records to the partition from which they came. With False the hash of the key
             decides.
-        restart: whether to send all batches, also those that earlier runs have sent to this topic.
+        restart: True sends all batches, including those that earlier runs have sent to this topic.
         on_progress: called at the start and after each batch.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Caches of idle clients, producers and admin clients of this process: Spark reuses its Python workers for many tasks.
+"""Idle clients of a Spark worker process, kept for the next task.
 
 A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead. So are
 a producer and an admin client after a failure. Few are kept, so that many workers do not hold many connections to each
@@ -31,11 +31,11 @@ _MOST_IDLE: Final = 4
 
 
 class SparkClient:
-    """A client of one cluster, with its settings and its metadata.
+    """A client of one cluster, together with its settings and its metadata.
 
     Args:
-        options: ``kafka.*`` options, without the prefix.
-        warn: whether to log which of them have no effect.
+        options: ``kafka.*`` options, without this prefix.
+        warn: True logs a warning for options that have no effect.
 
     Raises:
         ConfigurationError: an option is unknown, invalid or not supported.
@@ -49,7 +49,7 @@ class SparkClient:
         self.client = ConsumerNetworkClient(config, self.metadata)
 
     def admin(self) -> KafkaAdminClient:
-        """Return an admin client for the same cluster, with the same login. The caller closes it."""
+        """Return an admin client for the same cluster with the same login. The caller must close it."""
         from pyconsumer.admin import KafkaAdminClient  # not needed by tasks
 
         return KafkaAdminClient(admin_settings(self.options))
@@ -100,7 +100,7 @@ def connect(options: Mapping[str, str]) -> Iterator[SparkClient]:
     """Create a client for a short job, and close it at the end.
 
     Args:
-        options: ``kafka.*`` options, without the prefix.
+        options: ``kafka.*`` options, without this prefix.
     """
     spark_client = SparkClient(options, warn=True)
     try:
@@ -111,10 +111,10 @@ def connect(options: Mapping[str, str]) -> Iterator[SparkClient]:
 
 @contextmanager
 def borrow(options: Mapping[str, str]) -> Iterator[SparkClient]:
-    """Borrow a client, an idle one if there is one, and keep it for the next borrower.
+    """Borrow a client. If an idle client exists, it is used. Afterwards the client is kept for the next borrower.
 
     Args:
-        options: ``kafka.*`` options, without the prefix.
+        options: ``kafka.*`` options, without this prefix.
     """
     key = tuple(sorted(options.items()))
     spark_client = _take(key) or SparkClient(options)
@@ -139,10 +139,10 @@ _idle_producers: deque[tuple[int, _Key, KafkaProducer]] = deque()
 
 @contextmanager
 def borrow_producer(options: Mapping[str, str]) -> Iterator[KafkaProducer]:
-    """Borrow a producer, an idle one if there is one, and keep it for the next borrower.
+    """Borrow a producer. If an idle producer exists, it is used. Afterwards the producer is kept for the next borrower.
 
     Args:
-        options: ``kafka.*`` options, without the prefix.
+        options: ``kafka.*`` options, without this prefix.
     """
     key = tuple(sorted(options.items()))
     from pyconsumer.producer import KafkaProducer  # a process that only reads needs neither of them
@@ -165,10 +165,10 @@ _idle_admins: deque[tuple[int, _Key, KafkaAdminClient]] = deque()
 
 @contextmanager
 def borrow_admin(options: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
-    """Borrow an admin client, an idle one if there is one, and keep it for the next borrower.
+    """Borrow an admin client. If an idle one exists, it is used. Afterwards the client is kept for the next borrower.
 
     Args:
-        options: ``kafka.*`` options, without the prefix.
+        options: ``kafka.*`` options, without this prefix.
     """
     key = tuple(sorted(options.items()))
     from pyconsumer.admin import KafkaAdminClient

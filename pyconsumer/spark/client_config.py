@@ -1,4 +1,4 @@
-"""``kafka.*`` options: settings of Java's consumer or producer, translated into ours. Functions without state.
+"""Translates the ``kafka.*`` options of the source into settings of a client. Functions without state.
 
 The options travel to the tasks unchanged. Each process builds its own configuration from them, and only there are
 references to secrets resolved.
@@ -35,7 +35,7 @@ _log = logging.getLogger("pyconsumer.spark")
 
 
 class ReaderConfig(ClientConfig):
-    """The settings of the source's clients."""
+    """The settings for the clients of the source."""
 
     client_rack: str
     fetch_max_bytes: int
@@ -121,12 +121,13 @@ _JAVA_ONLY: Final = frozenset(
 
 
 class Side(NamedTuple):
-    """The names of settings that one side, source or sink, accepts, refuses or ignores.
+    """The names of settings that the source or the sink accepts, rejects or ignores.
 
     Attributes:
-        ours: settings that our client has, too. (Those of ``_JAVA_ONLY`` are translated on both sides.)
-        rejected: settings that are refused, with the remedy.
-        without_effect: settings that are ignored, with a warning that gives ``why`` as the reason.
+        ours: settings that pyconsumer's client has, too. (Those in ``_JAVA_ONLY`` are translated for both source and
+            sink.)
+        rejected: settings that are rejected, with a remedy for the message.
+        without_effect: settings that are ignored with a warning. The warning gives ``why`` as the reason.
         silent: settings that are ignored without a warning.
     """
 
@@ -142,7 +143,7 @@ class Side(NamedTuple):
 
 
 def dotted_names(settings: Iterable[Setting]) -> frozenset[str]:
-    """Return Kafka's names of settings, those with dots."""
+    """Return Kafka's names (with dots) of settings."""
     return frozenset(name for setting in settings for name in (setting.dotted, *setting.aliases) if "." in name)
 
 
@@ -153,14 +154,15 @@ _ADMIN: Final = dotted_names(CLIENT_SETTINGS)
 
 
 def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderConfig:
-    """Check ``kafka.*`` options and return the configuration of a source's client.
+    """Check ``kafka.*`` options, and return the configuration for a client of the source.
 
     Args:
-        options: by Kafka's dotted names, without ``kafka.``.
-        warn: whether to log which options have no effect.
+        options: the options by Kafka's dotted names, without the prefix ``kafka.``.
+        warn: True logs a warning for options that have no effect.
 
     Raises:
-        ConfigurationError: a setting is unknown, invalid or not supported. Values of secret ones are not shown.
+        ConfigurationError: a setting is unknown, invalid or not supported. The message does not contain the values of
+            secrets.
     """
     values = translate(options, _SOURCE, warn=warn)
     try:
@@ -170,12 +172,12 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
 
 
 def admin_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of an admin client for the same cluster, with the same login."""
+    """Return the settings for an admin client of the same cluster with the same login."""
     return translate({name: value for name, value in options.items() if name in _ADMIN | _JAVA_ONLY}, _SOURCE)
 
 
 def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> dict[str, Any]:
-    """Return the settings of our client by Kafka's names, with those that only Java has translated.
+    """Return the settings for pyconsumer's client by Kafka's names. Settings that only Java has are translated.
 
     Raises:
         ConfigurationError: a setting is unknown, not supported, or cannot be translated.

@@ -24,23 +24,25 @@ class _ConditionError(KafkaError):
 
 
 class OffsetsError(_ConditionError):
-    """Offsets or timestamps in the options do not match the topic, or each other.
+    """Offsets or timestamps in the options do not match the topic, or contradict each other.
 
     Attributes:
-        condition: such as ``KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED``.
+        condition: name of the error condition, such as ``KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED``.
     """
 
 
 class DataLossError(_ConditionError):
-    """Records that the query should read do not exist any more. Raised with ``failOnDataLoss=true``.
+    """Records that the query should read no longer exist. This is raised with ``failOnDataLoss=true``.
 
     Attributes:
-        condition: such as ``KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE``.
+        condition: name of the error condition, such as ``KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE``.
     """
 
 
 class ReadError(KafkaError):
-    """A task could not read its range. The message names the partition, the offset and the cause, which is chained.
+    """A task could not read its range. The message has the partition, the offset and the cause.
+
+    The cause is also the ``__cause__``.
 
     Attributes:
         topic_partition, offset: the position that could not be read.
@@ -57,11 +59,14 @@ class ReadError(KafkaError):
 
 
 class WriteError(KafkaError):
-    """A task could not write its rows. The message names the cause, which is chained."""
+    """A task could not write its rows. The message has the cause, which is also the ``__cause__``."""
 
 
 def reason_from_spark(error: object) -> str:
-    """Return the most useful line of an error from Spark, whose text may contain several stack traces."""
+    """Return the most useful line of an error from Spark.
+
+    The text of such an error may contain several stack traces.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"(pyconsumer|pyspark)\.[\w.]+(Error|Exception): ", line)]
     java = [line.removeprefix(": ") for line in lines if re.match(r": [\w.$]+(Error|Exception): ", line)]

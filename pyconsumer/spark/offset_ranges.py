@@ -1,4 +1,4 @@
-"""Offset ranges of a batch: from options to the offsets of each partition, and from those to tasks. No state.
+"""The offset ranges of a batch read, and their division into tasks. No state.
 
 The checks are those of Spark's own connector. For a stream see :mod:`.stream_planner`, which uses the same division.
 
@@ -39,14 +39,13 @@ _FIXED: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def batch_ranges(options: SourceOptions, cluster: ClusterOffsets) -> list[OffsetRange]:
-    """Return the range of each partition, not yet divided into tasks. Empty ones are included.
+    """Return the range of each partition, before ranges are divided into tasks. Empty ranges are included.
 
-    Starts are looked up before ends, so that records that arrive in between cannot put a start after its end.
+    Starts are looked up before ends. So a start cannot be after its end, even if records arrive in between.
 
     Raises:
         ConfigurationError: the options cannot be used in a batch read.
-        OffsetsError: the offsets or timestamps of the options do not match the partitions, or a start lies after its
-            end.
+        OffsetsError: offsets or timestamps in the options do not match the partitions, or a start is after its end.
         KafkaError: the cluster cannot be reached, a topic does not exist, or access was denied.
     """
     starting, ending = options.batch_bounds()
@@ -72,7 +71,7 @@ def batch_ranges(options: SourceOptions, cluster: ClusterOffsets) -> list[Offset
 def resolve(
     bound: Bound, partitions: Sequence[TopicPartition], cluster: ClusterOffsets, *, on_no_match: str
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition that a bound stands for.
+    """Return the offset of each partition for a bound (the start or the end of a read).
 
     Args:
         on_no_match: the reaction if no record is at or after a timestamp: ``latest`` or ``error``.
@@ -115,13 +114,13 @@ def resolve(
 
 
 def known_offsets(offsets: Mapping[TopicPartition, int | None], option: str) -> dict[TopicPartition, int]:
-    """Return offsets that were looked up, after checking that there is one for each partition.
+    """Check that offsets were found for all partitions, and return them.
 
     Args:
-        option: the option that they are for, for the message.
+        option: the option for which the offsets were looked up, for the message.
 
     Raises:
-        OffsetsError: there is none for some partitions.
+        OffsetsError: some partitions have no offset.
     """
     known = {tp: offset for tp, offset in offsets.items() if offset is not None}
     if len(known) < len(offsets):
@@ -172,7 +171,7 @@ def _check_ends(ends: dict[TopicPartition, int], ending: Bound, cluster: Cluster
 
 
 class OffsetRange(NamedTuple):
-    """A range of offsets of one partition, from ``start`` up to but not including ``end``."""
+    """A range of offsets of one partition, from ``start`` up to, but not including, ``end``."""
 
     topic: str
     partition: int
@@ -181,7 +180,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of offsets, which is at least the number of records."""
+        """Number of offsets in the range. There are at most this many records."""
         return self.end - self.start
 
     @property
@@ -192,11 +191,11 @@ class OffsetRange(NamedTuple):
 def divide(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records_per_partition: int | None = None
 ) -> list[OffsetRange]:
-    """Return the ranges of all tasks, in the order of ``ranges``.
+    """Divide ranges into the ranges of all tasks. The order of ``ranges`` is kept.
 
     Args:
-        min_partitions: the number of tasks to aim for. There may be slightly fewer or more.
-        max_records_per_partition: most offsets of a task.
+        min_partitions: the intended number of tasks. The result may have slightly fewer or more.
+        max_records_per_partition: the most offsets in one task.
     """
     whole = [found for found in ranges if found.size > 0]
     if max_records_per_partition is not None:

@@ -1,4 +1,4 @@
-"""The requests of Spark's driver to the cluster, without a consumer: partitions, offsets by time, sizes of records.
+"""Looks up partitions, offsets and sizes in the cluster for Spark's driver.
 
 Sizes are estimated, for limits in bytes. Brokers report offsets but not bytes. The headers of the batches at a position
 have both, so one fetch to each leader, of a few batches for each partition, is enough. A partition that cannot be
@@ -51,22 +51,28 @@ _LONGEST_SAMPLING_S: Final = 5.0
 
 
 class ClusterOffsets(Protocol):
-    """The facts about a cluster that planning needs."""
+    """The interface by which planning gets facts about a cluster."""
 
     def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
-        """Return the partitions to read, sorted. ``missing_ok`` leaves out those that do not exist."""
+        """Return the partitions to read, sorted. With ``missing_ok``, partitions that do not exist are left out."""
         ...
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return each partition's first offset at or after a time in ms (-1: the end, -2: the start), or None."""
+        """Return each partition's first offset at or after a time in ms (-1: the end, -2: the start).
+
+        None if there is none.
+        """
         ...
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that a consumer group has committed. Partitions without one are left out."""
+        """Return the committed offsets of a consumer group. Partitions without a committed offset are left out."""
         ...
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """Return estimates of the bytes per offset from each position on. Partitions without one are left out."""
+        """Return estimates of the bytes per offset, from each position on.
+
+        Partitions without an estimate are left out.
+        """
         ...
 
 
@@ -75,11 +81,11 @@ class OffsetReader:
 
     Args:
         spark_client: the client to use.
-        attempts: the most attempts of a call that fails with a retriable error.
+        attempts: the largest number of attempts, for a call that fails with a retriable error.
         retry_ms: the pause between two attempts.
-        retry_timeouts: whether a call that timed out is retried, too. So a stream survives an outage, and a batch read
-            reports it soon.
-        sleep: waits for a number of seconds.
+        retry_timeouts: True also retries a call that timed out. So a stream survives an outage. A batch read passes
+            False, so that it reports the outage soon.
+        sleep: a function that waits for a number of seconds.
     """
 
     def __init__(
@@ -109,10 +115,10 @@ class OffsetReader:
         )
 
     def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
-        """Return the partitions to read, sorted. A pattern may match none.
+        """Return the partitions to read, sorted. If a pattern matches no topic, the list is empty.
 
         Args:
-            missing_ok: whether topics and partitions that are missing at each of several attempts are left out.
+            missing_ok: True leaves out topics and partitions that are missing at several attempts in a row.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or partition named in the options does not exist.
@@ -129,17 +135,17 @@ class OffsetReader:
         return self._retried("looking up the topics", lambda until: self._partitions(subscription, None))
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Look up offsets by time, see :class:`ClusterOffsets`. Under ``read_committed`` -1 is the last stable offset.
+        """Look up offsets by time (see :class:`ClusterOffsets`). With ``read_committed``, -1 is the last stable offset.
 
         Raises:
-            KafkaError: a leader could not be reached in time, or the request was refused.
+            KafkaError: a leader could not be reached in time, or the request was rejected.
         """
         if not timestamps:
             return {}
         return self._retried("looking up offsets", lambda until: self._offsets(timestamps, until))
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Look up committed offsets, see :class:`ClusterOffsets`.
+        """Look up committed offsets (see :class:`ClusterOffsets`).
 
         Raises:
             KafkaError: the group's coordinator could not be reached in time, or access was denied.
@@ -149,7 +155,10 @@ class OffsetReader:
         return {tp: committed.offset for tp, committed in found.items()}
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """Estimate sizes from a sample of batches, see :class:`ClusterOffsets`. Empty if that takes too long."""
+        """Estimate sizes from a sample of batches (see :class:`ClusterOffsets`).
+
+        The result is empty if that takes too long.
+        """
         deadline = self._client.clock.now() + min(self._config.request_timeout_ms / 1000, _LONGEST_SAMPLING_S)
         try:
             return self._client.run(sample(self._client, self._metadata, positions), deadline)
@@ -158,7 +167,10 @@ class OffsetReader:
             return {}
 
     def log_end(self, tp: TopicPartition) -> Steps[int]:
-        """Return the end of a log, open transactions included. Retry while the leader does not know it (KIP-207)."""
+        """Return the end of a log. Records of open transactions are included.
+
+        If the leader does not know the end yet, try again (KIP-207).
+        """
         found = yield from self._calls.list_offsets({tp: LATEST}, math.inf, must_exist=True)
         end = found[tp]
         return end.offset if end is not None else 0
@@ -283,7 +295,7 @@ def _fetch(
 
 
 def bytes_per_offset_in(records: bytes | bytearray | memoryview) -> float | None:
-    """Return the bytes per offset of the batches in a fetch response, the last of which may be cut off."""
+    """Return the bytes per offset of the batches in a fetch response. The last batch may be cut off."""
     try:
         batches = scan(records)
     except CorruptRecordError:  # the task that reads them will raise it

@@ -1,4 +1,4 @@
-"""The JSON of options and checkpoints: partitions, offsets by partition, timestamps by partition. No state.
+"""The JSON of offsets in options and checkpoints. No state.
 
 ``{"topic":[0,1]}`` names partitions. ``{"topic":{"0":23,"1":-1}}`` gives each a number: the offset to read next, with
 -2 for the earliest and -1 for the latest, or a timestamp in ms.
@@ -51,10 +51,10 @@ def parse_partitions(option: str, text: str) -> list[TopicPartition]:
 def parse_numbers(
     option: str, text: str, *, example: str, legal: Callable[[int], bool] = lambda number: number >= 0
 ) -> dict[TopicPartition, int]:
-    """Return the numbers of a text such as ``{"topic":{"0":23}}``.
+    """Return the numbers in a text such as ``{"topic":{"0":23}}``.
 
     Args:
-        option: the option that has it, for messages.
+        option: the option that contains the text, for messages.
         example: a valid text, for messages.
         legal: returns whether a number is allowed.
 
@@ -75,12 +75,12 @@ def parse_numbers(
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Return offsets as one line of JSON, as in checkpoints."""
+    """Return offsets as one line of JSON, in the form for checkpoints."""
     return json.dumps(offsets_to_spark(offsets), separators=(",", ":"))
 
 
 def offsets_to_spark(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return offsets in the form that Spark gets, always in the same order: it compares positions as text."""
+    """Return offsets in the form for Spark. The order is always the same, because Spark compares positions as text."""
     topics: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         topics.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -88,7 +88,7 @@ def offsets_to_spark(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[st
 
 
 def offsets_from_spark(position: Any) -> dict[TopicPartition, int]:
-    """Return the offsets of a checkpoint: ours, or those of Spark's own connector.
+    """Return the offsets in a checkpoint of pyconsumer, or of Spark's own connector.
 
     Raises:
         ConfigurationError: the position has another form, so the checkpoint belongs to another source.

@@ -1,4 +1,4 @@
-"""Reading options: case-insensitive names, and values as Spark writes them. Functions without state.
+"""Reads values of options in Spark's notation. Functions without state.
 
 Each ``read_*`` returns its default if the option is not given, and raises ConfigurationError for an invalid value. The
 error names the option and the valid values.
@@ -47,11 +47,11 @@ _SIZE_UNITS: Final = {
 def split_options(
     options: Mapping[str, str], known: Iterable[str], hints: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the ``kafka.*`` options without their prefix, and the others in their usual spelling.
+    """Return the ``kafka.*`` options without this prefix, and the other options in their usual spelling.
 
     Args:
-        known: the names of the others.
-        hints: advice for names, in lower case, that are often used by mistake.
+        known: the names of the other options.
+        hints: advice for names (in lower case) that are often used by mistake.
 
     Raises:
         ConfigurationError: an option is unknown.
@@ -87,7 +87,7 @@ def read_text(own: Mapping[str, str], name: str) -> str | None:
 
 
 def read_duration_ms(own: Mapping[str, str], name: str, default: int) -> int:
-    """Read a time as Spark writes it, a number of ms or a number with a unit, and return ms."""
+    """Read a time in Spark's notation: a number of ms, or a number with a unit. Return ms."""
     text = own.get(name)
     if text is None:
         return default
@@ -98,7 +98,7 @@ def read_duration_ms(own: Mapping[str, str], name: str, default: int) -> int:
 
 
 def read_size(own: Mapping[str, str], name: str) -> int | None:
-    """Read a number of bytes as Spark writes it: plain, or with a unit."""
+    """Read a number of bytes in Spark's notation: a number, or a number with a unit."""
     text = own.get(name)
     if text is None:
         return None
@@ -121,7 +121,7 @@ def read_flag(own: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def read_word(own: Mapping[str, str], name: str, default: str, words: Iterable[str]) -> str:
-    """Read one of some words, in any case, and return it in lower case."""
+    """Read a word out of ``words``, in upper or lower case. Return it in lower case."""
     text = own.get(name, default).strip().lower()
     if text not in words:
         raise ConfigurationError(f"option {name} must be {' or '.join(words)}, not {own[name]!r}")
@@ -141,7 +141,7 @@ def read_number(own: Mapping[str, str], name: str, least: int, default: int, *, 
 def read_number(
     own: Mapping[str, str], name: str, least: int, default: int | None = None, *, most: int = 0x7FFFFFFF
 ) -> int | None:
-    """Read a whole number from ``least`` to ``most``."""
+    """Read a whole number between ``least`` and ``most``."""
     text = own.get(name)
     if text is None:
         return default

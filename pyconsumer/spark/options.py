@@ -1,4 +1,4 @@
-"""The source's options: names, defaults, checks. Names and meaning are those of Spark's own Kafka connector.
+"""The source's options: names, defaults and checks. Names and meaning are those of Spark's own Kafka connector.
 
 Names are case-insensitive. An unknown name is an error that suggests the nearest one. Options that only a batch read,
 or only a stream, can use are checked by :meth:`SourceOptions.batch_bounds` and :meth:`SourceOptions.stream_start`,
@@ -86,10 +86,10 @@ class Bound:
     """The start or the end of a read.
 
     Attributes:
-        kind: ``earliest`` or ``latest``. ``offsets``: ``numbers`` has an offset for each partition (-1 latest, -2
-            earliest). ``timestamps``: ``numbers`` has a time in ms for each. ``timestamp``: one time in ms for all.
-            ``group``: the offsets that the consumer group has committed.
-        option: the option that it comes from, for messages.
+        kind: ``earliest`` or ``latest``. With ``offsets``, ``numbers`` has an offset for each partition (-1 latest, -2
+            earliest). With ``timestamps``, ``numbers`` has a time in ms for each partition. ``timestamp`` is one time
+            in ms for all partitions. ``group`` stands for the committed offsets of the consumer group.
+        option: name of the option with this bound, for messages.
     """
 
     kind: Literal["earliest", "latest", "offsets", "timestamps", "timestamp", "group"]
@@ -100,23 +100,23 @@ class Bound:
 
     @property
     def drifts(self) -> bool:
-        """Return whether it may stand for other offsets later, although no record is deleted."""
+        """Return whether the bound may mean other offsets later, even if no record is deleted."""
         return self.kind not in ("earliest", "offsets") or LATEST in self.numbers.values()
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Checked options.
+    """The checked options of the source.
 
     Attributes:
-        starting, ending: None if no option says where to begin or end.
-        on_no_match: the reaction if no record is at or after a starting timestamp: ``error``, or ``latest`` to begin at
+        starting, ending: the bounds of the read. None if no option sets them.
+        on_no_match: the reaction if no record is at or after a starting timestamp: ``error``, or ``latest`` to start at
             the end.
-        max_offsets, min_offsets, max_bytes: limits of a micro-batch, or None for no limit.
-        max_delay_ms: longest time that ``min_offsets`` delays a micro-batch.
-        commit_to_group: the consumer group that a stream's progress is committed to, or None.
+        max_offsets, min_offsets, max_bytes: limits of a micro-batch. None for no limit.
+        max_delay_ms: the longest time by which ``min_offsets`` may delay a micro-batch.
+        commit_to_group: the consumer group to which a stream's progress is committed, or None.
         kafka_options: ``kafka.*`` options by Kafka's names.
-        given: the names of the options that were given, without those of ``kafka.*``.
+        given: the names of the given options, except for ``kafka.*`` options.
     """
 
     subscription: Subscription
@@ -172,10 +172,10 @@ class SourceOptions:
         )
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """Return the bounds of a batch read: by default the start and the end of the logs.
+        """Return the bounds of a batch read. By default they are the start and the end of the logs.
 
         Raises:
-            ConfigurationError: the read would begin at ``latest``, or end at ``earliest``.
+            ConfigurationError: the read would start at ``latest``, or end at ``earliest``.
         """
         starting = self.starting or Bound("earliest", "startingOffsets")
         ending = self.ending or Bound("latest", "endingOffsets")
@@ -190,10 +190,10 @@ class SourceOptions:
         return starting, ending
 
     def stream_start(self) -> Bound:
-        """Return the start of a new stream: by default the end of the logs.
+        """Return the start of a new stream. By default it is the end of the logs.
 
         Raises:
-            ConfigurationError: an end is given, or the limits contradict each other.
+            ConfigurationError: an end is given, or limits contradict each other.
         """
         for name in _BATCH_ONLY:
             if name in self.given:

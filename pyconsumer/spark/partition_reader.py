@@ -1,4 +1,4 @@
-"""A task's work: the records of one offset range, read from the partition's leader, without a group.
+"""A task of the source: reads one offset range from the partition's leader.
 
 A :class:`PartitionReader` has the state of one read: the position, the cause of the last failure, since when the topic
 or the records are missing. It belongs to the task that created it. At most one fetch is in flight.
@@ -69,13 +69,13 @@ _DELETED: Final = PartitionData()
 
 
 class PartitionReader:
-    """Reads one range, once.
+    """Reads one offset range, once.
 
     Args:
-        spark_client: the client to use, borrowed for the read.
+        spark_client: the client. It is borrowed for the read.
         offsets: the range to read.
-        fail_on_data_loss: whether lost data is an error (rule 4).
-        poll_timeout_ms: longest time without progress (rule 3).
+        fail_on_data_loss: True raises an error if data was lost (rule 4).
+        poll_timeout_ms: the longest time without progress, in ms (rule 3).
     """
 
     def __init__(
@@ -96,17 +96,19 @@ class PartitionReader:
         self._at_end_since = math.inf  # when the leader began to report that the log ends at the position
 
     def blocks(self, max_records: int, max_bytes: int, names: Collection[str]) -> Iterator[tuple[Columns, int]]:
-        """Yield the records in offset order, block by block: columns, and how many of their rows belong to the range.
+        """Yield the records in offset order, in blocks.
+
+        A block has columns, and the number of rows that belong to the range.
 
         Args:
-            max_records: the most rows of a block.
-            max_bytes: a block ends when its columns have reached this size.
-            names: the columns to read. ``key``, ``value`` and ``headers`` are decoded only if named.
+            max_records: the most rows in a block.
+            max_bytes: a block ends when its columns have this size.
+            names: the columns to read. ``key``, ``value`` and ``headers`` are decoded only if they are named.
 
         Raises:
             DataLossError: data was lost, and ``fail_on_data_loss`` is True.
             CorruptRecordError: a batch is damaged.
-            ReadError: no record could be read for ``poll_timeout_ms``, or access was denied.
+            ReadError: no record could be read within ``poll_timeout_ms``, or access was denied.
         """
         self._metadata.set_topics([self._tp.topic])
         make = partial(
@@ -312,13 +314,13 @@ class PartitionReader:
 
 
 def record_batch(columns: Columns, count: int, names: tuple[str, ...]) -> pa.RecordBatch:
-    """Return a record batch of the first ``count`` rows.
+    """Return the first ``count`` rows as a record batch.
 
     Args:
         names: the columns to take.
 
     Raises:
-        ReadError: a timestamp is out of the range of Spark, which stores microseconds in 64 bits.
+        ReadError: a timestamp is out of Spark's range. Spark stores microseconds in 64 bits.
     """
     import pyarrow as pa
 

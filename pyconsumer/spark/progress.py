@@ -1,4 +1,4 @@
-"""The progress of a stream: committed to a consumer group (``commitToGroup``), and as lag (:func:`lag`).
+"""A stream's progress: ``commitToGroup`` and ``lag``.
 
 Spark resumes from its checkpoint alone. The commits are for lag monitors and for ``startingOffsets=group``, and they
 are best effort: a failure is logged, the commit is retried later, and the query never fails because of it.
@@ -41,11 +41,11 @@ _REPEAT_S: Final = 600.0
 
 
 class GroupProgress:
-    """Commits positions to a group that has no members.
+    """Commits positions to a consumer group that has no members.
 
     Args:
         group_id: the group.
-        connect: makes an admin client. Called at the first commit.
+        connect: a function that makes an admin client. It is called at the first commit.
         now: returns monotonic seconds.
     """
 
@@ -61,7 +61,10 @@ class GroupProgress:
         self._failed_at = -math.inf
 
     def commit(self, position: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets, unless they are committed or the last commit has just failed. A failure is only logged."""
+        """Commit offsets. If they are committed already, or the last commit has just failed, do nothing.
+
+        A failure is only logged.
+        """
         now = self._now()
         if not position or now - self._failed_at < _PAUSE_S:
             return
@@ -91,14 +94,14 @@ class GroupProgress:
 
 
 def lag(progress: Any) -> dict[TopicPartition, int]:
-    """Return the lag of a streaming query by partition: the offsets that its last batch has left to read.
+    """Return the lag of a streaming query by partition: the offsets that are left to read after its last batch.
 
-    Spark gives Python sources no place to report lag, but its progress report has the offsets. Sources of other kinds
-    are skipped. Spark's own Kafka connector is understood.
+    Spark has no place where Python sources can report their lag. So the lag is computed from the offsets in Spark's
+    progress report. Sources of other kinds are left out, but Spark's own Kafka connector is understood.
 
     Args:
         progress: ``query.lastProgress``, an element of ``query.recentProgress``, or ``event.progress`` in a listener.
-            Also as a dict or JSON. None, as before the first batch, has no partitions.
+            It may also be a dict or JSON. With None (before the first batch) the result is empty.
     """
     if progress is None:
         return {}
@@ -115,16 +118,16 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
 
 
 def lag_metrics(progress: Any) -> dict[str, str]:
-    """Return the lag in the form in which Spark's own Kafka connector reports it in ``sources[].metrics``.
+    """Return the lag in the form in which Spark's own Kafka connector reports it, in ``sources[].metrics``.
 
-    For a Python source Spark leaves ``metrics`` empty (up to 4.3).
+    For Python sources, Spark (up to 4.3) leaves ``metrics`` empty.
 
     Args:
-        progress: as for :func:`lag`.
+        progress: see :func:`lag`.
 
     Returns:
-        ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest`` of all partitions, as
-        text, or empty if no offsets are known.
+        ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest`` over all partitions, as
+        text. Empty if no offsets are known.
     """
     found = lag(progress).values()
     if not found:

@@ -1,4 +1,4 @@
-"""The readers of the source, for batches and for streams. They plan on the driver and read in the tasks.
+"""The batch reader and the stream reader, which Spark calls. They plan on the driver and read in the tasks.
 
 A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` translates Spark's calls into those of
 :mod:`pyconsumer.spark.stream_planner`. Spark creates two of the latter for a query. One stays in a child process of the
@@ -44,17 +44,17 @@ _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]
-    """A task: one range of offsets, in ``value``."""
+    """A task of a read. ``value`` is its range of offsets."""
 
     def __init__(self, offsets: OffsetRange) -> None:
         super().__init__(offsets)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    """Reads fixed ranges of offsets, looked up once per DataFrame: "latest" means the latest at that time.
+    """Reads fixed ranges of offsets. They are looked up once per DataFrame, so "latest" means the latest at that time.
 
     Args:
-        options: the options of the source, which travel to the tasks.
+        options: the options of the source. They are sent to the tasks.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -81,17 +81,20 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         return [RangePartition(found) for found in cut]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a task. Without any partitions Spark passes one with None, or (4.1) None itself."""
+        """Yield the records of a task.
+
+        If there are no tasks, Spark passes a partition with None, or None itself (4.1).
+        """
         if partition is None or partition.value is None:
             return iter(())
         return read_range(self.options, OffsetRange(*partition.value))
 
 
 def read_range(options: SourceOptions, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range as Arrow record batches, with the columns that the options name.
+    """Yield the records of a range as Arrow record batches. The options name the columns.
 
     Raises:
-        DataLossError, CorruptRecordError, ReadError: as :meth:`.PartitionReader.blocks`.
+        DataLossError, CorruptRecordError, ReadError: see :meth:`.PartitionReader.blocks`.
     """
     with borrow(options.kafka_options) as spark_client:
         reader = PartitionReader(
@@ -119,7 +122,7 @@ _NO_LIMIT: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class Driver(NamedTuple):
-    """The objects of the offset process."""
+    """The objects that the process for offsets needs."""
 
     planner: StreamPlanner
     progress: GroupProgress | None
@@ -127,11 +130,12 @@ class Driver(NamedTuple):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads micro-batches.
+    """Reads the micro-batches of a stream.
 
     Args:
-        options: the options of the source, which travel to the tasks.
-        connect: makes the planner and its parts. Called once, when Spark asks for the first offset.
+        options: the options of the source. They are sent to the tasks.
+        connect: a function that makes the planner and its parts. It is called once, when Spark asks for the first
+            offset.
     """
 
     def __init__(self, options: SourceOptions, connect: Callable[[SourceOptions], Driver] | None = None) -> None:
@@ -152,15 +156,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     # -- in the offset process ---------------------------------------------------------------------------------------
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Set the current ends of the logs as the end of the query."""
+        """Make the present ends of the logs the end of the query."""
         self._driver.planner.prepare_available_now()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Return some limit, which :meth:`latestOffset` gets but for ``Trigger.Once``. The real ones are options."""
+        """Return a limit for Spark. It has no meaning, except that ``Trigger.Once`` passes another one.
+
+        The real limits are options.
+        """
         return ReadMaxRows(self.options.max_offsets or _NO_LIMIT)
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets at which a new query begins.
+        """Return the offsets at which a new query starts.
 
         Raises:
             OffsetsError: the offsets or timestamps of the options do not match the partitions.
@@ -169,7 +176,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return offsets_to_spark(self._driver.planner.initial())
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802
-        """Return the end of the next batch, or ``start`` if there is no data. Commit the progress to the group.
+        """Return the end of the next batch. If there is no data, return ``start``.
+
+        Also commit the progress to the group.
 
         Raises:
             DataLossError: records are missing, and ``failOnDataLoss`` is true.
@@ -183,7 +192,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return start if end == position else offsets_to_spark(end)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """Return the ends of all partitions, for Spark's progress report. None before the first batch."""
+        """Return the ends of all partitions, for Spark's progress report. Return None before the first batch."""
         latest = self._driver.planner.latest_known
         return None if latest is None else offsets_to_spark(latest)
 
@@ -202,10 +211,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return [RangePartition(found) for found in cut]
 
     def commit(self, end: Any) -> None:
-        """Ignore the call: Spark does not make it for the last batch. :meth:`latestOffset` commits the progress."""
+        """Do nothing, because Spark does not call this for the last batch.
+
+        :meth:`latestOffset` commits the progress.
+        """
 
     def stop(self) -> None:
-        """Close the clients. Spark may not call this, so no other work belongs here."""
+        """Close the clients. Spark may not call this, so no other work may be done here."""
         if self._made is None:
             return
         made, self._made = self._made, None

@@ -1,4 +1,4 @@
-"""The source's columns: names, Spark types and Arrow types, as in Spark's own Kafka connector and in its order."""
+"""The source's columns: names, Spark types and Arrow types."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tup
     """Return the columns to read.
 
     Args:
-        names: in the order wanted, or None for all but ``headers``.
-        include_headers: adds ``headers``.
+        names: names of the columns, in the order of the result. None for all columns except ``headers``.
+        include_headers: True adds the column ``headers``.
 
     Raises:
-        ConfigurationError: a name is unknown or given twice, or there is none.
+        ConfigurationError: a name is unknown or given twice, or the list is empty.
     """
     if names is None:
         return tuple(name for name in COLUMNS if include_headers or name != HEADERS)
@@ -57,13 +57,16 @@ def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tup
 
 
 def spark_schema(columns: Sequence[str]) -> str:
-    """Return the schema as DDL. Every column is nullable."""
+    """Return the columns as DDL. Every column is nullable."""
     return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
 
 
 @functools.cache
 def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """Return the schema of record batches. Spark requires that it equals its own, names of nested fields included."""
+    """Return the schema of record batches.
+
+    Spark requires that it equals Spark's own, including the names of nested fields.
+    """
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])

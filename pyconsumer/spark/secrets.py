@@ -1,4 +1,4 @@
-"""References to secrets in ``kafka.*`` options, such as ``${env:NAME}``: they keep secrets out of Spark's plans.
+"""References to secrets in ``kafka.*`` options, such as ``${env:NAME}``.
 
 Options are pickled and sent to every task, and Spark may write plans to event logs. A reference is resolved where a
 client is created: in the driver, and in each task on its own machine. The notation is that of Kafka's config providers
@@ -20,13 +20,13 @@ _REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}]*):)?([^}:]+)\
 
 
 def resolve_references(option: str, text: str) -> str:
-    """Return a value with its references resolved.
+    """Return a value in which all references are replaced by their secrets.
 
-    ``${env:NAME}`` is an environment variable, ``${file:PATH:KEY}`` a value of a properties file, and
-    ``${directory:PATH:NAME}`` the content of a file in a directory, which is how Kubernetes mounts secrets.
+    ``${env:NAME}`` is an environment variable. ``${file:PATH:KEY}`` is a value in a properties file.
+    ``${directory:PATH:NAME}`` is the content of a file in a directory. (Kubernetes mounts secrets as such files.)
 
     Args:
-        option: the name of the value, for messages. They do not show the value or a secret.
+        option: the name of the option, for messages. Messages contain neither the value nor a secret.
 
     Raises:
         ConfigurationError: a variable, file or key does not exist, or the file cannot be read.

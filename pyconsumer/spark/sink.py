@@ -1,4 +1,4 @@
-"""The sink: it writes rows as records, at least once, or exactly once on request (:mod:`.exactly_once`).
+"""Writes rows as records, at least once or exactly once.
 
 At least once: a task that fails is run again, and the records that it has sent stay in the topic.
 
@@ -76,15 +76,15 @@ _HINTS_OF_SINK: Final = {
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Checked options.
+    """The checked options of the sink.
 
     Attributes:
-        topic: the topic of all records. None: the column ``topic`` decides.
-        timestamps: whether the column ``timestamp`` is written as the records' timestamp, which Spark's own connector
-            cannot do.
+        topic: the topic for all records. None: the column ``topic`` has the topic of each record.
+        timestamps: True writes the column ``timestamp`` as the records' timestamp. (Spark's own connector cannot do
+            that.)
         kafka_options: ``kafka.*`` options by Kafka's names.
-        delivery: the options of exactly-once writes. None: at least once.
-        app_id, version: the name and number of a batch write, by which a repetition is recognized.
+        delivery: the options of exactly-once writes. None for at-least-once writes.
+        app_id, version: name and number of a batch write. They identify a write that is repeated.
     """
 
     topic: str | None
@@ -156,7 +156,7 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
 
 
 class SinkColumns(NamedTuple):
-    """Positions of the columns in a row, or None for a column that does not exist or is not used."""
+    """The positions of the columns in a row. None for a column that does not exist or is not used."""
 
     value: int
     key: int | None = None
@@ -167,11 +167,11 @@ class SinkColumns(NamedTuple):
 
 
 def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) -> SinkColumns:
-    """Find the columns of the sink in a Spark schema. Others are ignored.
+    """Find the columns of the sink in a Spark schema. Other columns are ignored.
 
     Args:
-        topic: the option ``topic``. If it is given, the column is ignored.
-        timestamps: whether the column ``timestamp`` is used. Then it is required.
+        topic: the option ``topic``. If it is given, the column ``topic`` is ignored.
+        timestamps: True uses the column ``timestamp``, which is then required.
 
     Raises:
         ConfigurationError: a required column is missing, or a column has a wrong type or is there twice.
@@ -225,7 +225,7 @@ _SLICE_ROWS: Final = 5_000
 
 @dataclass
 class RecordsWritten(WriterCommitMessage):  # type: ignore[misc]
-    """A task's message to the driver: the number of acknowledged records, and for exactly-once the task's report."""
+    """A task's message to the driver: the number of acknowledged records. For exactly-once also the task's report."""
 
     records: int
     report: TaskReport | None = None
@@ -289,21 +289,24 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
-    """The writer of ``df.write``. Arguments as for its base."""
+    """The writer of ``df.write``. Its arguments are those of its base class."""
 
     of_checkpoint = False
 
     def commit(self, messages: list[RecordsWritten | None]) -> None:
-        """Finish the write after all tasks have succeeded: with exactly-once, commit their transactions.
+        """Finish the write, because all tasks have succeeded. With exactly-once, commit their transactions.
 
         Raises:
-            WriteError, KafkaError: as :func:`.commit_batch`.
+            WriteError, KafkaError: see :func:`.commit_batch`.
         """
         self._commit(messages)
         _log.info("%d records were written", _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None]) -> None:
-        """End the write after a task has failed permanently. At least once, the records written stay in the topic."""
+        """End the write, because a task has failed permanently.
+
+        With at-least-once, the records that were written stay in the topic.
+        """
         self._abort(messages, "the write")
 
     def _identity(self, delivery: Delivery) -> tuple[Names, int]:
@@ -311,19 +314,22 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """The writer of ``df.writeStream``. Arguments as for its base."""
+    """The writer of ``df.writeStream``. Its arguments are those of its base class."""
 
     def commit(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
-        """Finish a batch after all tasks have succeeded: with exactly-once, commit their transactions.
+        """Finish a batch, because all tasks have succeeded. With exactly-once, commit their transactions.
 
         Raises:
-            WriteError, KafkaError: as :func:`.commit_batch`.
+            WriteError, KafkaError: see :func:`.commit_batch`.
         """
         self._commit(messages)
         _log.debug("batch %d: %d records were written", batchId, _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
-        """End a batch after a task has failed permanently. A restart repeats it: at least once, with duplicates."""
+        """End a batch, because a task has failed permanently. A restart repeats it.
+
+        With at-least-once, that makes duplicates.
+        """
         self._abort(messages, f"batch {batchId}")
 
     def _identity(self, delivery: Delivery) -> tuple[Names, int]:
@@ -357,10 +363,10 @@ def _reports(messages: list[RecordsWritten | None]) -> list[TaskReport]:
 
 
 def write_batches(options: SinkOptions, columns: SinkColumns, batches: Iterator[pa.RecordBatch]) -> int:
-    """Send all rows and wait until the brokers have acknowledged them, and return the number of records.
+    """Send all rows, and wait until the brokers have acknowledged them. Return the number of records.
 
     Raises:
-        WriteError: a record could not be written. The cause is chained.
+        WriteError: a record could not be written. Its ``__cause__`` is the reason.
     """
     with borrow_producer(options.kafka_options) as producer:
         return _send_all(producer, options, columns, batches)
@@ -375,10 +381,10 @@ def write_in_transaction(
     *,
     of_checkpoint: bool,
 ) -> RecordsWritten:
-    """Send all rows of a task in a transaction, and leave it open: the driver commits or aborts it.
+    """Send all rows of a task in a transaction and leave the transaction open. The driver commits or aborts it.
 
     Raises:
-        WriteError: a record could not be written, and the transaction was aborted. The cause is chained.
+        WriteError: a record could not be written, and the transaction was aborted. Its ``__cause__`` is the reason.
 
     The errors of :func:`.task_transaction` are raised as well.
     """

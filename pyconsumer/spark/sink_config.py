@@ -1,4 +1,4 @@
-"""``kafka.*`` options of the sink: settings of Java's producer, translated into ours. Functions without state."""
+"""Translates the ``kafka.*`` options of the sink into settings of a producer. Functions without state."""
 
 from __future__ import annotations
 
@@ -54,16 +54,17 @@ def producer_settings(
     transactional_id: str | None = None,
     transaction_timeout_ms: int | None = None,
 ) -> dict[str, Any]:
-    """Return the settings of a :class:`pyconsumer.KafkaProducer`.
+    """Return the settings for a :class:`pyconsumer.KafkaProducer`.
 
     Args:
-        options: by Kafka's dotted names, without ``kafka.``.
-        warn: whether to log which options have no effect.
-        transactional_id: for a producer with transactions.
-        transaction_timeout_ms: replaces the one of the options.
+        options: the options by Kafka's dotted names, without the prefix ``kafka.``.
+        warn: True logs a warning for options that have no effect.
+        transactional_id: the transactional id, for a producer with transactions.
+        transaction_timeout_ms: the transaction timeout. It replaces the one in the options.
 
     Raises:
-        ConfigurationError: a setting is unknown, invalid or not supported. Values of secret ones are not shown.
+        ConfigurationError: a setting is unknown, invalid or not supported. The message does not contain the values of
+            secrets.
     """
     values = translate({**_BULK, **options}, _SINK, warn=warn)
     if "retries" in values:  # it has no dotted name, and only those are converted from text

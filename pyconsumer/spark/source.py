@@ -1,4 +1,4 @@
-"""``format("pyconsumer")``: the data source, which makes the readers and writers. It has no state but the options."""
+"""``format("pyconsumer")``: the class that Spark creates. It has no state but the options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT: Final = "pyconsumer"
 class KafkaDataSource(DataSource):  # type: ignore[misc]
     """Topics of Apache Kafka as a DataFrame, with the options and columns of Spark's own Kafka connector.
 
-    Spark creates it with the options of ``load()`` or ``save()``, in a case-insensitive mapping.
+    Spark creates an object with the options of ``load()`` or ``save()``. They are in a case-insensitive mapping.
     """
 
     @classmethod
@@ -31,14 +31,14 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns as DDL. All options are checked here, so that ``load()`` reports an error in them."""
+        """Return the columns as DDL. All options are checked here, so that ``load()`` reports wrong options."""
         return spark_schema(SourceOptions.parse(self.options).columns)
 
     def reader(self, schema: Any) -> BatchReader:
         """Return the reader of a batch query.
 
         Raises:
-            ConfigurationError: the options cannot be used in a batch read, or the user has given another schema.
+            ConfigurationError: the options cannot be used for a batch read, or the user has given another schema.
         """
         options = self._checked(schema)
         options.batch_bounds()
@@ -70,7 +70,8 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         """Return the writer of a streaming query.
 
         Args:
-            overwrite: ignored. In ``complete`` mode each batch appends the whole result, as in Spark's own Kafka sink.
+            overwrite: has no effect. In ``complete`` mode each batch appends the whole result, as in Spark's own Kafka
+                sink.
 
         Raises:
             ConfigurationError: the options or the columns cannot be used.

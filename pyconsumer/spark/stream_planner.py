@@ -1,4 +1,4 @@
-"""The offsets that the micro-batches of a stream read: the rules, and the limits of one batch.
+"""The offsets of each micro-batch of a stream, and the limits of its size.
 
 State of a planner: the initial offsets, the target of an AvailableNow query, and the cluster's offsets as last seen (by
 ``ClusterOffsets``). Spark's offset process owns it, and calls it from one thread.
@@ -67,11 +67,11 @@ _Offsets = Mapping[TopicPartition, int]
 
 
 def limit_offsets(begins: _Offsets, ends: _Offsets, most: int) -> dict[TopicPartition, int]:
-    """Return the end of each partition by rule 8.
+    """Limit a batch by the number of offsets (rule 8). Return the end of each partition.
 
     Args:
-        begins, ends: offsets of the same partitions.
-        most: the limit, offsets of all partitions.
+        begins, ends: the first and last possible offsets of the same partitions.
+        most: the limit, in offsets over all partitions.
     """
     return _shared(begins, ends, dict.fromkeys(ends, 1.0), most)
 
@@ -79,11 +79,11 @@ def limit_offsets(begins: _Offsets, ends: _Offsets, most: int) -> dict[TopicPart
 def limit_bytes(
     begins: _Offsets, ends: _Offsets, most: int, bytes_per_offset: Mapping[TopicPartition, float]
 ) -> dict[TopicPartition, int]:
-    """Return the end of each partition by rule 11.
+    """Limit a batch by size (rule 11). Return the end of each partition.
 
     Args:
-        most: the limit, bytes of all partitions.
-        bytes_per_offset: estimates. A partition without one counts as the mean of the others, or 1 kB.
+        most: the limit, in bytes over all partitions.
+        bytes_per_offset: estimates of sizes. A partition without an estimate gets the mean of the others, or 1 kB.
     """
     known = [found for found in bytes_per_offset.values() if found > 0]
     usual = sum(known) / len(known) if known else 1024.0
@@ -107,11 +107,11 @@ def _shared(
 
 
 class MinimumGate:
-    """The decision whether there is a batch, by rule 9.
+    """Decides whether there is a batch (rule 9).
 
     Args:
-        least: offsets. None lets everything pass.
-        delay_s: longest time between two batches while there are offsets to read.
+        least: the smallest number of offsets for a batch. None always allows a batch.
+        delay_s: the longest time between two batches if there are offsets to read, in seconds.
         now: returns monotonic seconds.
     """
 
@@ -122,10 +122,10 @@ class MinimumGate:
         self._passed_at = -math.inf
 
     def passes(self, waiting: int) -> bool:
-        """Return whether there is a batch, and remember it as the last one.
+        """Return whether there is a batch now. If so, remember its time.
 
         Args:
-            waiting: offsets to read, at least one.
+            waiting: the number of offsets to read, at least one.
         """
         now = self._now()
         if self._least is not None and waiting < self._least and now - self._passed_at < self._delay:
@@ -152,8 +152,8 @@ class StreamPlanner:
         sleep: waits for a number of seconds.
 
     Attributes:
-        latest_known: the ends of all partitions when they were last looked up, for Spark's progress report. None before
-            that.
+        latest_known: the ends of all partitions at the last look-up, for Spark's progress report. None before the first
+            look-up.
 
     Raises:
         ConfigurationError: the options cannot be used for a stream.
@@ -184,7 +184,7 @@ class StreamPlanner:
     # -- what Spark asks ---------------------------------------------------------------------------------------------
 
     def initial(self) -> Offsets:
-        """Return where a new query begins. Always the same offsets (rule 1).
+        """Return the offsets at which a new query starts. They are always the same (rule 1).
 
         Raises:
             OffsetsError: the offsets or timestamps of the options do not match the partitions.
@@ -196,14 +196,14 @@ class StreamPlanner:
         return self._initial
 
     def prepare_available_now(self) -> None:
-        """Set the current ends of the logs as the target, where reading ends."""
+        """Make the present ends of the logs the target at which reading ends."""
         self._target = self._look_up_ends(fresh=True)
 
     def latest(self, start: Offsets, *, limited: bool = True) -> Offsets:
-        """Return the end of the next micro-batch. It equals ``start`` if there is none.
+        """Return the end of the next micro-batch. If there is none, it equals ``start``.
 
         Args:
-            limited: whether the limits of the options apply. ``Trigger.Once`` reads everything.
+            limited: True applies the limits of the options. ``Trigger.Once`` passes False, to read everything.
 
         Raises:
             DataLossError: data was lost (rules 6 and 7), and ``failOnDataLoss`` is true.
@@ -249,7 +249,7 @@ class StreamPlanner:
         return found
 
     def is_progress(self, position: Offsets) -> bool:
-        """Return whether a position of Spark's is the end of a completed batch (rule 5)."""
+        """Return whether a position from Spark is the end of a completed batch (rule 5)."""
         return position != self._initial
 
     # -- cluster -----------------------------------------------------------------------------------------------------

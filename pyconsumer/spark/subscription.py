@@ -1,4 +1,4 @@
-"""Subscriptions: the partitions to read, by one of the options ``assign``, ``subscribe`` and ``subscribePattern``.
+"""The options ``assign``, ``subscribe`` and ``subscribePattern``.
 
 They are immutable values. Patterns are regular expressions of Java, translated into Python's.
 """
@@ -19,7 +19,7 @@ __all__ = ["Assign", "Subscribe", "SubscribePattern", "Subscription", "compile_j
 
 @dataclass(frozen=True)
 class Assign:
-    """Some partitions."""
+    """A subscription to some partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -29,7 +29,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Subscribe:
-    """All partitions of some topics."""
+    """A subscription to all partitions of some topics."""
 
     topics: tuple[str, ...]
 
@@ -39,7 +39,7 @@ class Subscribe:
 
 @dataclass(frozen=True)
 class SubscribePattern:
-    """All partitions of the topics whose whole name matches a regular expression in Java's notation."""
+    """A subscription to the topics whose whole name matches a regular expression in Java's notation."""
 
     pattern: str
 
@@ -47,7 +47,7 @@ class SubscribePattern:
         return f"subscribePattern[{self.pattern}]"
 
     def matcher(self) -> Callable[[str], bool]:
-        """Return a function that says whether a topic matches."""
+        """Return a function that tells whether a topic matches."""
         compiled = compile_java_pattern(self.pattern)
         return lambda topic: compiled.fullmatch(topic) is not None
 
@@ -59,7 +59,7 @@ def parse_subscription(options: Mapping[str, str]) -> Subscription:
     """Read the subscription from ``assign``, ``subscribe`` or ``subscribePattern``.
 
     Raises:
-        ConfigurationError: none or several of the three are given, or the one that is given is empty or invalid.
+        ConfigurationError: none or several of the three options are given, or the given one is empty or invalid.
     """
     given = [name for name in ("assign", "subscribe", "subscribePattern") if options.get(name) is not None]
     if not given:
@@ -110,9 +110,9 @@ _SPECIAL: Final = re.compile(
 
 
 def compile_java_pattern(text: str) -> re.Pattern[str]:
-    r"""Compile a regular expression written for Java.
+    r"""Compile a regular expression that was written for Java.
 
-    Most of the syntax is the same in both languages. This translates ``\Q...\E``, classes such as ``\p{Alpha}``,
+    Most of the syntax is the same in Python. This function translates ``\Q...\E``, classes such as ``\p{Alpha}``,
     ``(?<name>``, ``\k<name>`` and ``\z``.
 
     Raises:

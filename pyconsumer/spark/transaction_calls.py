@@ -1,4 +1,4 @@
-"""Requests about transactions of other producers, many at a time: generators without I/O or state.
+"""Requests that end, fence and describe transactions of other producers.
 
 An admin client runs them for the driver of an exactly-once write, which ends transactions that its tasks have begun. No
 application should do that.
@@ -172,16 +172,16 @@ def end(
     deadline: float,
     on_done: Callable[[str], object] = lambda _: None,
 ) -> Steps[dict[str, KafkaError]]:
-    """Commit or abort transactions of other producers, and return those that failed, with the error of each.
+    """Commit or abort transactions of other producers. Return the transactions that failed, each with its error.
 
-    To commit a transaction that is committed succeeds (KIP-360, and KIP-890 with the previous epoch).
+    A commit of a transaction that is already committed succeeds (KIP-360, and KIP-890 with the previous epoch).
 
     Args:
-        deadline: seconds of the client's clock.
+        deadline: seconds on the client's clock.
         on_done: called with each transactional id that has succeeded.
 
     Raises:
-        KafkaTimeoutError: not all were ended in time.
+        KafkaTimeoutError: some transactions were not ended in time.
     """
     wanted = {
         one.transactional_id: _Call(
@@ -195,20 +195,20 @@ def end(
 
 
 def fence(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[str, KafkaError]]:
-    """Fence producers, which aborts their open transactions, and return the ids that failed, with the error of each.
+    """Fence producers, which aborts their open transactions. Return the ids that failed, each with its error.
 
     Raises:
-        KafkaTimeoutError: not all were fenced in time.
+        KafkaTimeoutError: some producers were not fenced in time.
     """
     wanted = {one: _Call(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(one, FENCED_TIMEOUT_MS)) for one in ids}
     return (yield from _each(calls, wanted, deadline))
 
 
 def describe(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[str, TransactionState]]:
-    """Return the states of transactional ids. Those that their coordinator does not know are left out.
+    """Return the states of transactional ids. Ids that their coordinator does not know are left out.
 
     Raises:
-        KafkaTimeoutError: not all were described in time.
+        KafkaTimeoutError: some ids were not described in time.
         KafkaError: a request failed with an error that is not retriable.
     """
     left = list(ids)
@@ -248,7 +248,9 @@ def describe(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[st
 
 
 def open_ids(calls: Calls, beginning: str, deadline: float) -> Steps[list[str]]:
-    """Return the transactional ids with a prefix whose producers may write: initialized, or in a transaction.
+    """Return the transactional ids with this prefix whose producers may write.
+
+    Such a producer is initialized, or has a transaction.
 
     Raises:
         KafkaError: a request failed with an error that is not retriable, or the brokers could not be reached in time.
@@ -274,7 +276,9 @@ def open_ids(calls: Calls, beginning: str, deadline: float) -> Steps[list[str]]:
 
 
 def stable_offset(calls: Calls, group_id: str, tp: TopicPartition, deadline: float) -> Steps[OffsetAndMetadata | None]:
-    """Return a group's committed offset for a partition, after pending transactions with it have ended (KIP-447).
+    """Return a group's committed offset for a partition.
+
+    If pending transactions have offsets of the partition, wait until they have ended (KIP-447).
 
     Raises:
         KafkaError: the coordinator could not be reached in time, or access was denied.

@@ -1,4 +1,4 @@
-"""The data of the sink's exactly-once protocol (:mod:`.exactly_once`): names, tasks' reports, the record of a decision.
+"""The data of the exactly-once protocol: names, reports of tasks, the decision.
 
 A decision is a committed offset: the batch's number, with the winners as its metadata. A broker limits metadata
 (``offset.metadata.max.bytes``, 4,096 by default), so a long list is split into pieces, each committed to a group of its
@@ -23,11 +23,12 @@ _MOST_PIECES: Final = 10_000
 
 @dataclass(frozen=True)
 class Names:
-    """The names of the transactions and groups of one query.
+    """The names of the transactional ids and groups of one query.
 
     Attributes:
-        prefix: the beginning of all of them, from the options.
-        query: the query's id, which lasts as long as its checkpoint. For a batch write, its name.
+        prefix: the beginning of all these names. It is an option.
+        query: the id of the query. It lasts as long as the query's checkpoint. For a batch write it is the write's
+            name.
         run: a new id each time the query is started.
     """
 
@@ -37,7 +38,7 @@ class Names:
 
     @property
     def driver(self) -> str:
-        """The transactional id of the driver, the same in all runs."""
+        """The transactional id of the driver. It is the same in all runs."""
         return f"{self.prefix}.{self.query}"
 
     @property
@@ -51,7 +52,10 @@ class Names:
         return f"{self.prefix}.{self.query}.{self.run}."
 
     def task(self, partition: int, attempt: int, turn: int = 0) -> str:
-        """Return a transactional id of a task. ``turn`` gives it another one if the last has an open transaction."""
+        """Return a transactional id for a task.
+
+        Another ``turn`` gives another id, for the case that the last id has an open transaction.
+        """
         return f"{self.of_run}{partition}.{attempt}" + (f".{turn}" if turn else "")
 
     def group(self, piece: int) -> str:
@@ -64,9 +68,9 @@ class TaskReport(NamedTuple):
 
     Attributes:
         batch: the number of the batch.
-        transaction: the open transaction with the task's rows, or None if there are none, or the batch was decided
+        transaction: the open transaction with the task's rows. None if there are no rows, or if the batch was decided
             before.
-        started_ms: when the task began, by its machine's clock.
+        started_ms: when the task started, on its machine's clock.
     """
 
     names: Names
@@ -76,7 +80,7 @@ class TaskReport(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A batch, and the transactions with its rows, all of one run."""
+    """The decision about a batch: its number, and the transactions that have its rows. All are of one run."""
 
     batch: int
     run: str
@@ -84,7 +88,10 @@ class Decision(NamedTuple):
 
 
 def pieces_of(decision: Decision, names: Names, most: int) -> list[str]:
-    """Return the metadata of a decision, in pieces of at most ``most`` characters, but at least one winner each."""
+    """Return the metadata of a decision in pieces.
+
+    Each piece has at most ``most`` characters, but at least one winner.
+    """
     start = len(names.of_run)
     words = [
         f"{one.transactional_id[start:]}:{one.producer_id}:{one.epoch}:{2 if one.is_v2 else 1}"
@@ -103,7 +110,7 @@ def pieces_of(decision: Decision, names: Names, most: int) -> list[str]:
 
 
 def piece_count(text: str) -> int:
-    """Return the number of pieces, which each piece contains.
+    """Return the total number of pieces. Each piece contains this number.
 
     Raises:
         WriteError: the text is not a piece of a decision.
@@ -112,10 +119,10 @@ def piece_count(text: str) -> int:
 
 
 def read_pieces(batch: int, texts: Sequence[str], names: Names) -> Decision:
-    """Return the decision that consists of these pieces.
+    """Return the decision that these pieces form together.
 
     Raises:
-        WriteError: they do not belong to one decision, or are unreadable.
+        WriteError: the pieces do not belong to one decision, or are unreadable.
     """
     parsed = [_parsed(text) for text in texts]
     if any(piece[:2] != parsed[0][:2] for piece in parsed) or parsed[0][0] != len(texts):
@@ -149,5 +156,5 @@ def _unreadable(why: str) -> WriteError:
 
 
 def winners(reports: Iterable[TaskReport]) -> tuple[DetachedTransaction, ...]:
-    """Return the transactions of the tasks that had rows."""
+    """Return the transactions of those tasks that had rows."""
     return tuple(report.transaction for report in reports if report.transaction is not None)

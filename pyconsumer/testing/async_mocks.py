@@ -61,7 +61,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     """A :class:`MockConsumer` for programs that take a :class:`pyconsumer.aio.AsyncConsumer`.
 
     Args:
-        auto_offset_reset, options: as for :class:`MockConsumer`.
+        auto_offset_reset, options: see :class:`MockConsumer`.
         mock: the wrapped consumer. By default a new one.
     """
 
@@ -73,22 +73,28 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     # -- called by the test ------------------------------------------------------------------------------------------
 
     async def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let the group assign partitions, as :meth:`MockConsumer.rebalance`. The listener is awaited."""
+        """Let the group assign partitions, like :meth:`MockConsumer.rebalance`.
+
+        The listener's coroutines are awaited.
+        """
         await _run(self.mock.rebalance_steps(partitions))
 
     async def lose(self) -> None:
-        """Let the group continue without this member, as :meth:`MockConsumer.lose`. The listener is awaited."""
+        """Let the group continue without this member, like :meth:`MockConsumer.lose`.
+
+        The listener's coroutines are awaited.
+        """
         await _run(self.mock.lose_steps())
 
     @property
     def closed(self) -> bool:
-        """Return whether it was closed."""
+        """Return whether the consumer was closed."""
         return self.mock.closed
 
     # -- called by the program ---------------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return records that the test has added, from the positions on, and move the positions past them."""
+        """Return records that the test has added, starting at the positions. The positions move past these records."""
         return await _run(self.mock.poll_steps(timeout_ms, max_records))
 
     def __aiter__(self) -> Self:
@@ -145,7 +151,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
     """A :class:`MockProducer` for programs that take a :class:`pyconsumer.aio.AsyncProducer`.
 
     Args:
-        options: as for :class:`MockProducer`.
+        options: see :class:`MockProducer`.
         mock: the wrapped producer. By default a new one.
     """
 
@@ -154,7 +160,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
 
     @property
     def closed(self) -> bool:
-        """Return whether it was closed."""
+        """Return whether the producer was closed."""
         return self.mock.closed
 
     async def send_and_wait(
@@ -166,12 +172,15 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Keep a record and wait until the test has acknowledged it."""
+        """Store a record, and wait until the test has acknowledged it."""
         return await (await self.send(topic, value, key, headers, partition, timestamp_ms))
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """Run a block as a transaction: commit at its end, abort if it raises, is cancelled, or cannot be committed."""
+        """Run a block as a transaction. It is committed at the end.
+
+        It is aborted if the block raises or is cancelled, or if the commit fails.
+        """
         self.begin_transaction()
         try:
             yield self

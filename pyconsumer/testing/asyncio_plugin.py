@@ -25,7 +25,7 @@ __all__ = ["kafka_async_consumer", "kafka_async_producer"]
 async def kafka_async_consumer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> AsyncIterator[Callable[..., AsyncKafkaConsumer[Any, Any]]]:
-    """A function that creates consumers: ``kafka_async_consumer("orders", group_id="g")``.
+    """A function that creates consumers, as in ``kafka_async_consumer("orders", group_id="g")``.
 
     Their ``auto_offset_reset`` is ``earliest`` by default.
     """
@@ -47,7 +47,7 @@ async def kafka_async_consumer(
 async def kafka_async_producer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> AsyncIterator[Callable[..., AsyncKafkaProducer[Any, Any]]]:
-    """A function that creates producers: ``kafka_async_producer(linger_ms=0)``."""
+    """A function that creates producers, as in ``kafka_async_producer(linger_ms=0)``."""
     from pyconsumer.aio import AsyncKafkaProducer
 
     async with AsyncExitStack() as made:

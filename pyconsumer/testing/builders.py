@@ -1,4 +1,4 @@
-"""Builders for tests: one record, many, the result of ``poll``, and that of ``poll_arrow``. Functions without state."""
+"""Builders of records and of results of ``poll``, for tests. Functions without state."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def make_record(
     headers: Mapping[str, bytes | None] | Iterable[Header] = (),
     leader_epoch: int = -1,
 ) -> ConsumerRecord[K, V]:
-    """Return a record as a consumer returns it, deserialized.
+    """Return a record in the form in which a consumer returns it, after deserialization.
 
     Args:
-        topic, value, key: as in ``producer.send``.
+        topic, value, key: see ``producer.send``.
         partition, offset: the place of the record.
-        timestamp_ms: ms since the epoch. By default a fixed time, and one millisecond later for each offset.
-        headers: a mapping, or pairs of name and value if a name occurs twice.
-        leader_epoch: of the leader that wrote the record.
+        timestamp_ms: ms since the epoch. The default is a fixed time plus one ms for each offset.
+        headers: a mapping. If a name occurs twice: pairs of name and value.
+        leader_epoch: epoch of the leader that wrote the record.
     """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     at = FIRST_TIMESTAMP_MS + offset if timestamp_ms is None else timestamp_ms
@@ -58,14 +58,15 @@ def make_records(
     """Return records of one partition with consecutive offsets.
 
     Args:
-        values: one for each record.
-        keys: one for each value. None for records without keys.
-        first_offset: of the first record.
-        timestamp_ms: of the first record. Each next one is a millisecond later. Default as in :func:`make_record`.
-        headers: of each record.
+        values: the value of each record.
+        keys: the key of each record. None for records without keys.
+        first_offset: offset of the first record.
+        timestamp_ms: timestamp of the first record. Each next record is a millisecond later. The default is that of
+            :func:`make_record`.
+        headers: headers of each record.
 
     Raises:
-        ValueError: the number of keys differs from that of values.
+        ValueError: the number of keys differs from the number of values.
     """
     rows = list(values)
     row_keys: list[K | None] = [None] * len(rows) if keys is None else list(keys)
@@ -87,7 +88,7 @@ def make_records(
 
 
 def poll_result(records: Iterable[ConsumerRecord[K, V]]) -> ConsumerRecords[K, V]:
-    """Return records as ``poll`` returns them, for tests of a function that takes its result."""
+    """Return records in the form in which ``poll`` returns them, for tests of a function that takes its result."""
     found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
     for record in records:
         found.setdefault(record.topic_partition, []).append(record)
@@ -102,11 +103,11 @@ def make_arrow_batch(
     *,
     dictionary_topic: bool = False,
 ) -> pyarrow.RecordBatch:
-    """Return records as ``poll_arrow`` returns them, with the same schema.
+    """Return records in the form in which ``poll_arrow`` returns them, with the same schema.
 
     Args:
-        records: their keys and values are bytes or None.
-        columns, dictionary_topic: as in :meth:`pyconsumer.KafkaConsumer.poll_arrow`.
+        records: the records. Their keys and values are bytes or None.
+        columns, dictionary_topic: see :meth:`pyconsumer.KafkaConsumer.poll_arrow`.
 
     Raises:
         ImportError: pyarrow is not installed.

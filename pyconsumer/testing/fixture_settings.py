@@ -1,4 +1,4 @@
-"""Settings of the clients that the fixtures of both plugins create."""
+"""Settings of the clients that fixtures create."""
 
 from __future__ import annotations
 

@@ -95,29 +95,31 @@ _CALLS = (
 
 
 class MockConsumer(Consumer[K, V]):
-    """A consumer without a cluster, see the module. It never waits: without records ``poll`` returns at once.
+    """A consumer without a cluster. See the module.
+
+    It never waits. If there are no records, ``poll`` returns at once.
 
     Args:
-        auto_offset_reset: where a partition without position and committed offset begins: ``earliest`` and ``latest``
-            use the offsets of :meth:`update_beginning_offsets` and :meth:`update_end_offsets`, ``none`` raises.
-            Records that are added later come after that end, so ``latest`` reads them. ``by_duration`` is not
+        auto_offset_reset: where a partition starts that has no position and no committed offset. ``earliest`` and
+            ``latest`` use the offsets of :meth:`update_beginning_offsets` and :meth:`update_end_offsets`, ``none``
+            raises an error. With ``latest``, records that the test adds later are read. ``by_duration`` is not
             supported.
-        group_id: needed to commit, as in a consumer.
-        max_poll_records: most records of one poll.
-        enable_auto_commit: whether to commit automatically: each poll commits the positions after the previous one, and
-            so does ``close``, unless an exception ends the work. Off by default.
-        enable_auto_offset_store: False commits the offsets of :meth:`store_offsets` instead of positions.
-        max_poll_interval_ms: longest time between two polls, by ``clock``. After that the partitions are lost.
-        key_deserializer, value_deserializer, on_record_error: as in a consumer. They are applied to keys and values
-            that are bytes. Without deserializers records are returned as they were added.
-        clock: the clock, such as a :class:`pyconsumer.testing.ManualClock` that the test moves.
+        group_id: the group. Commits need it, as in a real consumer.
+        max_poll_records: the largest number of records that a poll returns.
+        enable_auto_commit: True commits automatically. Each poll commits the positions after the previous poll, and so
+            does ``close``, unless an exception ends the work. The default is False.
+        enable_auto_offset_store: False commits the offsets of :meth:`store_offsets`, instead of the positions.
+        max_poll_interval_ms: longest time between two polls, on ``clock``. After that time the partitions are lost.
+        key_deserializer, value_deserializer, on_record_error: as in a real consumer. Deserializers are applied to keys
+            and values that are bytes. Without deserializers, records are returned as they were added.
+        clock: the source of time, such as a :class:`pyconsumer.testing.ManualClock` that the test moves.
 
     Raises:
-        ValueError: ``auto_offset_reset`` is none of these.
+        ValueError: ``auto_offset_reset`` has another value.
         ConfigurationError: ``enable_auto_offset_store`` is False, and there is no ``group_id``.
 
     Attributes:
-        closed: whether it was closed.
+        closed: True after the consumer was closed.
         rebalances_asked: the reasons of all calls of :meth:`enforce_rebalance`.
         last_poll_timeout_ms: the timeout of the last :meth:`poll`.
     """
@@ -190,13 +192,16 @@ class MockConsumer(Consumer[K, V]):
     # -- called by the test ------------------------------------------------------------------------------------------
 
     def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let the group assign partitions. The listener is notified of revoked and of new ones, as in ``poll``."""
+        """Let the group assign partitions.
+
+        The listener is notified of revoked and of new partitions, as in ``poll``.
+        """
         self._run_without_waiting(self.rebalance_steps(partitions))
 
     def lose(self) -> None:
-        """Let the group continue without this member: the listener is notified that all its partitions are lost.
+        """Let the group continue without this member. The listener is notified that all partitions are lost.
 
-        Until the next :meth:`rebalance` commits fail with ``CommitFailedError``.
+        Until the next :meth:`rebalance`, commits fail with ``CommitFailedError``.
         """
         self._run_without_waiting(self.lose_steps())
 
@@ -204,8 +209,8 @@ class MockConsumer(Consumer[K, V]):
         """Add a record to the log.
 
         Raises:
-            IllegalStateError: its partition is not assigned.
-            ValueError: its offset is not greater than that of the last record of the partition.
+            IllegalStateError: the record's partition is not assigned.
+            ValueError: the offset is not greater than that of the partition's last record.
         """
         tp = TopicPartition(record.topic, record.partition)
         self._check_assigned(tp)
@@ -217,16 +222,19 @@ class MockConsumer(Consumer[K, V]):
         self._partitions.setdefault(tp.topic, set()).add(tp.partition)
 
     def add_records(self, records: Iterable[ConsumerRecord[K, V] | ConsumerRecord[bytes, bytes]]) -> None:
-        """Add records, each as :meth:`add_record`."""
+        """Add records. See :meth:`add_record`."""
         for record in records:
             self.add_record(record)
 
     def update_beginning_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the first offsets of logs. A position before that is out of range."""
+        """Set the first offsets of logs. A position before the first offset is out of range."""
         self._beginnings.update(offsets)
 
     def update_end_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the ends of logs. ``latest`` and :meth:`seek_to_end` read the records that are added after this."""
+        """Set the end offsets of logs.
+
+        ``latest`` and :meth:`seek_to_end` read the records that are added after this call.
+        """
         self._ends.update(offsets)
         self._new_from.update(offsets)
 
@@ -235,32 +243,35 @@ class MockConsumer(Consumer[K, V]):
         self._partitions[topic] = set(range(count))
 
     def schedule_poll_task(self, task: Callable[[], object]) -> None:
-        """Run ``task`` at the beginning of a later poll: each poll runs one task, in the order of the calls."""
+        """Run ``task`` at the beginning of a later poll.
+
+        Each poll runs one task, in the order in which they were scheduled.
+        """
         self._tasks.append(task)
 
     def set_poll_error(self, error: Exception) -> None:
-        """Let the next poll raise an error, as ``fail_next("poll", error)``."""
+        """Let the next poll raise an error, like ``fail_next("poll", error)``."""
         self._planned.add("poll", error)
 
     def fail_next(self, call: str, error: Exception, *, times: int = 1) -> None:
-        """Let the next calls of a method raise an error, before they do anything.
+        """Let the next calls of a method raise an error before they have any effect.
 
         Args:
-            call: ``poll``, ``commit``, ``commit_async`` (whose callback and future get the error), ``committed``,
+            call: ``poll``, ``commit``, ``commit_async`` (its callback and its future get the error), ``committed``,
                 ``position``, ``offsets_for_times``, ``beginning_offsets``, ``end_offsets``, ``partitions_for_topic``,
-                ``topics`` or ``close`` (which closes nevertheless).
-            error: the error. For ``commit_async`` a ``KafkaError``.
+                ``topics`` or ``close`` (the consumer is closed all the same).
+            error: the error. For ``commit_async`` it must be a ``KafkaError``.
             times: the number of calls that fail.
 
         Raises:
-            ValueError: there is no such call.
+            ValueError: no call of this name can fail.
         """
         self._planned.add(call, error, times)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return records that the test has added, from the positions on, and move the positions past them."""
+        """Return records that the test has added, starting at the positions. The positions move past these records."""
         return self._run_without_waiting(self.poll_steps(timeout_ms, max_records))
 
     def poll_arrow(
@@ -271,7 +282,7 @@ class MockConsumer(Consumer[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns. See :meth:`pyconsumer.KafkaConsumer.poll_arrow`. They must be bytes."""
+        """Return records as columns. Keys and values must be bytes. See :meth:`pyconsumer.KafkaConsumer.poll_arrow`."""
         from pyconsumer.testing.builders import make_arrow_batch
 
         found: ConsumerRecords[Any, Any] = self._run_without_waiting(self.poll_steps(timeout_ms, max_records, raw=True))
@@ -504,11 +515,14 @@ class MockConsumer(Consumer[K, V]):
         return None if position is None or end is None else max(0, end - position)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the end of an assigned partition's log, None if the test has not set it."""
+        """Return the end of an assigned partition's log, or None if the test has not set it."""
         return self._ends.get(self._check_assigned(partition))
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the end of an assigned partition's log, None if the test has not set it: no transaction is open."""
+        """Return the end of an assigned partition's log, or None if the test has not set it.
+
+        There are no transactions here, so every record is stable.
+        """
         return self.highwater(partition)
 
     # -- commits -----------------------------------------------------------------------------------------------------
@@ -528,7 +542,10 @@ class MockConsumer(Consumer[K, V]):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> RequestFuture[None]:
-        """Commit and run the callback at once. If it is a coroutine function, the next poll awaits its coroutine."""
+        """Commit, and run the callback at once.
+
+        If the callback is a coroutine function, the next poll awaits its coroutine.
+        """
         self._check_open()
         wanted = self._to_commit(offsets)
         error = self._planned.pop("commit_async")
@@ -584,7 +601,7 @@ class MockConsumer(Consumer[K, V]):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Any:
-        """Return the committed offsets. The test may call this also after the program has closed the consumer."""
+        """Return the committed offsets. A test may also call this after the program has closed the consumer."""
         self._need_group()
         single = is_partition(partition)
         wanted = as_partitions([partition] if single else partition)
@@ -681,7 +698,10 @@ class MockConsumer(Consumer[K, V]):
         return True
 
     def leave(self, error: BaseException | None) -> None:
-        """Note how a ``with`` block ends: by this exception, or normally. :meth:`close` commits by that."""
+        """Note how a ``with`` block ended: by this exception, or normally with None.
+
+        :meth:`close` uses it to decide whether to commit.
+        """
         self._commit_on_close.leave(error)
 
     def __repr__(self) -> str:

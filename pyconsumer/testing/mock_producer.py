@@ -89,23 +89,23 @@ class _Pending:
 
 
 class MockProducer(Producer[SentK, SentV]):
-    """A producer without a cluster, see the module. It never waits, and runs callbacks in the calling thread.
+    """A producer without a cluster. See the module. It never waits, and runs callbacks in the calling thread.
 
     Args:
-        auto_complete: True acknowledges each record at once. With False the test decides, by :meth:`complete_next` and
-            :meth:`error_next`.
-        partitions: the number of partitions by topic. Other topics have ``default_partitions``.
+        auto_complete: True acknowledges each record at once. With False the test acknowledges records by
+            :meth:`complete_next` and lets them fail by :meth:`error_next`.
+        partitions: the number of partitions of each topic. For other topics it is ``default_partitions``.
         default_partitions: see ``partitions``.
-        transactional_id: enables transactions, as in a producer.
-        key_serializer, value_serializer: as in a producer.
-        partitioner: a function ``(key bytes or None, all partitions, those with a leader) -> partition``. None: by the
-            hash of the key as in a producer. Without a key partition 0.
+        transactional_id: enables transactions, as in a real producer.
+        key_serializer, value_serializer: as in a real producer.
+        partitioner: a function ``(key bytes or None, all partitions, those with a leader) -> partition``. None uses the
+            hash of the key, as in a real producer. Records without a key then go to partition 0.
         clock: the source of timestamps.
 
     Attributes:
-        closed: whether it was closed.
-        flushes: number of calls of :meth:`flush`.
-        commits, aborts: number of transactions that were committed and aborted.
+        closed: True after the producer was closed.
+        flushes: how often :meth:`flush` was called.
+        commits, aborts: how many transactions were committed, and how many were aborted.
     """
 
     # Without a serializer bytes and text are taken, and anything with one whose argument has no type, such as a lambda.
@@ -177,7 +177,10 @@ class MockProducer(Producer[SentK, SentV]):
 
     @property
     def history(self) -> list[SentRecord[SentK, SentV]]:
-        """The records that were sent, in order. Those of transactions appear after the commit (``read_committed``)."""
+        """The records that were sent, in order.
+
+        Records of a transaction appear after its commit (as with ``read_committed``).
+        """
         return list(self._history)
 
     @property
@@ -187,7 +190,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     @property
     def offsets_history(self) -> list[dict[str, dict[TopicPartition, OffsetAndMetadata]]]:
-        """The offsets that were committed with each committed transaction that had any, by group and partition."""
+        """The offsets of each committed transaction that had offsets, by group and partition."""
         return [dict(found) for found in self._offsets_history]
 
     @property
@@ -197,12 +200,12 @@ class MockProducer(Producer[SentK, SentV]):
 
     @property
     def pending(self) -> int:
-        """The number of records that wait to be acknowledged or to fail."""
+        """The number of records that are neither acknowledged nor failed."""
         return len(self._pending)
 
     @property
     def in_transaction(self) -> bool:
-        """True if a transaction is open."""
+        """Return whether a transaction is open."""
         return self._transactions is not None and self._transactions.may_abort
 
     def clear(self) -> None:
@@ -213,7 +216,7 @@ class MockProducer(Producer[SentK, SentV]):
         self._offsets_history.clear()
 
     def complete_next(self) -> bool:
-        """Acknowledge the oldest pending record, and return whether there was one."""
+        """Acknowledge the oldest pending record. Return whether there was one."""
         if not self._pending:
             return False
         pending = self._pending.popleft()
@@ -225,9 +228,9 @@ class MockProducer(Producer[SentK, SentV]):
         return True
 
     def error_next(self, error: KafkaError) -> bool:
-        """Let the oldest pending record fail, remove it from :attr:`history`, and return whether there was one.
+        """Let the oldest pending record fail, and remove it from :attr:`history`. Return whether there was one.
 
-        In a transaction the commit fails, too, as with a real producer: abort it and repeat it.
+        In a transaction the commit then fails, too, as with a real producer. Abort the transaction and repeat it.
         """
         if not self._pending:
             return False
@@ -241,7 +244,7 @@ class MockProducer(Producer[SentK, SentV]):
         return True
 
     def fail_next(self, call: str, error: Exception, *, times: int = 1) -> None:
-        """Let the next calls of a method raise an error, before they do anything.
+        """Let the next calls of a method raise an error before they have any effect.
 
         Args:
             call: ``send``, ``flush``, ``partitions_for``, ``close``, ``init_transactions``, ``begin_transaction``,
@@ -250,15 +253,15 @@ class MockProducer(Producer[SentK, SentV]):
             times: the number of calls that fail.
 
         Raises:
-            ValueError: there is no such call.
+            ValueError: no call of this name can fail.
         """
         self._planned.add(call, error, times)
 
     def fence(self) -> None:
-        """Fence this producer, as if another one with its ``transactional_id`` had called ``init_transactions``.
+        """Fence this producer, as if another producer with its ``transactional_id`` had called ``init_transactions``.
 
         The open transaction is aborted. The next request to the coordinator fails with ``ProducerFencedError``, and
-        after that all calls do. As with a real producer, ``send`` alone makes no such request.
+        after that all calls fail. As with a real producer, ``send`` makes no request to the coordinator.
 
         Raises:
             IllegalStateError: the producer has no ``transactional_id``.
@@ -277,7 +280,7 @@ class MockProducer(Producer[SentK, SentV]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Keep a record. See :meth:`pyconsumer.KafkaProducer.send`."""
+        """Store a record. See :meth:`pyconsumer.KafkaProducer.send`."""
         self._check_open()
         self._planned.take("send")
         transactions = self._transactions
@@ -315,7 +318,7 @@ class MockProducer(Producer[SentK, SentV]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Keep many records. See :meth:`pyconsumer.KafkaProducer.send_many`."""
+        """Store many records. See :meth:`pyconsumer.KafkaProducer.send_many`."""
         rows = list(values)
         row_keys = [None] * len(rows) if keys is None else list(keys)
         if len(row_keys) != len(rows):
@@ -334,7 +337,7 @@ class MockProducer(Producer[SentK, SentV]):
     def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
-        """Keep the rows of a table. See :meth:`pyconsumer.KafkaProducer.send_arrow`."""
+        """Store the rows of a table. See :meth:`pyconsumer.KafkaProducer.send_arrow`."""
         from pyconsumer.producer.arrow import batches_of
 
         runs: list[tuple[BatchResult, int, int]] = []
@@ -362,7 +365,7 @@ class MockProducer(Producer[SentK, SentV]):
         return set(range(self._count(topic)))
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name. Those of the network are 0."""
+        """Return counters since the start, by group and name. Counters of the network are 0."""
         sent = len(self._history) + len(self._uncommitted)
         names = ("batch-send-total", "outgoing-byte-total", "record-retry-total", "record-error-total")
         memory = {"buffer-total-bytes": 0, "buffer-available-bytes": 0}
@@ -388,7 +391,10 @@ class MockProducer(Producer[SentK, SentV]):
         group_metadata: ConsumerGroupMetadata | str,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit positions with the transaction. See :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`."""
+        """Commit positions as part of the transaction.
+
+        See :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
+        """
         group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
         if not group.group_id:
             raise ValueError("group_metadata names no group: the consumer needs a group_id")
@@ -448,7 +454,7 @@ class MockProducer(Producer[SentK, SentV]):
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Acknowledge all pending records, or with ``timeout_ms=0`` let them fail. Abort an open transaction."""
+        """Acknowledge all pending records. With ``timeout_ms=0`` they fail instead. An open transaction is aborted."""
         checked_seconds("close", positional, timeout_ms)
         if self.closed:
             return

@@ -9,11 +9,11 @@ __all__ = ["PlannedErrors"]
 
 
 class PlannedErrors:
-    """The errors that the next calls of an object raise.
+    """The errors that a test has planned for the next calls of an object.
 
     Args:
-        owner: the object, for messages.
-        calls: the names of its calls that can fail.
+        owner: the object. Messages contain its name.
+        calls: the names of the calls that can fail.
     """
 
     def __init__(self, owner: object, calls: Iterable[str]) -> None:
@@ -24,7 +24,7 @@ class PlannedErrors:
         """Let the next ``times`` calls raise ``error``.
 
         Raises:
-            ValueError: there is no such call, or ``times`` is less than 1.
+            ValueError: no call of this name can fail, or ``times`` is less than 1.
             TypeError: the error is not an exception.
         """
         if call not in self._errors:
@@ -36,12 +36,12 @@ class PlannedErrors:
         self._errors[call].extend([error] * times)
 
     def pop(self, call: str) -> Exception | None:
-        """Return and remove the next error of this call, or None if none is planned."""
+        """Remove and return the next error of this call, or None if no error is planned."""
         errors = self._errors[call]
         return errors.popleft() if errors else None
 
     def take(self, call: str) -> None:
-        """Raise and remove the next error of this call, if one is planned."""
+        """Remove and raise the next error of this call, if one is planned."""
         error = self.pop(call)
         if error is not None:
             raise error

@@ -69,7 +69,7 @@ _NUMBERS = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark, and the fixtures for asyncio if pytest-asyncio is active."""
+    """Register the plugin's mark. If pytest-asyncio is active, register the fixtures for asyncio, too."""
     config.addinivalue_line(
         "markers",
         "kafka_topic(partitions=1, config=None): partitions and settings of the topic that the fixture kafka_topic"
@@ -82,23 +82,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_config() -> Mapping[str, object]:
-    """The broker settings of :func:`kafka_cluster`, such as ``{"auto.create.topics.enable": "false"}``.
+    """The broker settings for :func:`kafka_cluster`, such as ``{"auto.create.topics.enable": "false"}``.
 
-    By default ``group.initial.rebalance.delay.ms`` is 0, so that groups form at once, and ``log.retention.ms`` is -1,
-    so that records with old timestamps are kept.
+    By default ``group.initial.rebalance.delay.ms`` is 0, so that groups form at once. ``log.retention.ms`` is -1, so
+    that records with old timestamps are kept.
     """
     return {"group.initial.rebalance.delay.ms": 0, "log.retention.ms": -1}
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster_brokers() -> int:
-    """The number of brokers of :func:`kafka_cluster`."""
+    """The number of brokers in :func:`kafka_cluster`."""
     return 1
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster(kafka_cluster_config: Mapping[str, object], kafka_cluster_brokers: int) -> Iterator[EmbeddedCluster]:
-    """A running embedded cluster for the whole test run. Clients need its ``bootstrap_servers``."""
+    """A running embedded cluster for the whole test run. Pass its ``bootstrap_servers`` to clients."""
     from pyconsumer.broker import EmbeddedCluster
 
     config = dict(kafka_cluster_config)
@@ -125,7 +125,7 @@ def _kafka_cluster_is_whole(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: EmbeddedCluster) -> str:
-    """The name of a new topic in :func:`kafka_cluster`, which begins with the name of the test.
+    """The name of a new topic in :func:`kafka_cluster`. It begins with the name of the test.
 
     ``@pytest.mark.kafka_topic(partitions=..., config={...})`` sets its partitions and settings.
     """
@@ -155,7 +155,10 @@ def kafka_group(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def kafka_faults(kafka_cluster: EmbeddedCluster) -> ClusterFaults:
-    """The faults of :func:`kafka_cluster`, removed after the test. See :mod:`pyconsumer.broker.faults`."""
+    """The fault injector of :func:`kafka_cluster`. Its faults are removed after the test.
+
+    See :mod:`pyconsumer.broker.faults`.
+    """
     return kafka_cluster.faults
 
 
@@ -169,7 +172,7 @@ def kafka_clock() -> RunningClock:
 def kafka_consumer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> Iterator[Callable[..., KafkaConsumer[Any, Any]]]:
-    """A function that creates consumers: ``kafka_consumer("orders", group_id="g")``.
+    """A function that creates consumers, as in ``kafka_consumer("orders", group_id="g")``.
 
     Their ``auto_offset_reset`` is ``earliest`` by default.
     """
@@ -191,7 +194,7 @@ def kafka_consumer(
 def kafka_producer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> Iterator[Callable[..., KafkaProducer[Any, Any]]]:
-    """A function that creates producers: ``kafka_producer(linger_ms=0)``."""
+    """A function that creates producers, as in ``kafka_producer(linger_ms=0)``."""
     from pyconsumer import KafkaProducer
 
     with ExitStack() as made:
@@ -221,13 +224,19 @@ def _needs_pytest_asyncio() -> None:
 
 @pytest.fixture
 def kafka_async_consumer() -> None:
-    """An error without pytest-asyncio. With it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
+    """Fails if pytest-asyncio is missing.
+
+    With it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used instead.
+    """
     _needs_pytest_asyncio()
 
 
 @pytest.fixture
 def kafka_async_producer() -> None:
-    """An error without pytest-asyncio. With it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
+    """Fails if pytest-asyncio is missing.
+
+    With it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used instead.
+    """
     _needs_pytest_asyncio()
 
 

@@ -10,7 +10,7 @@ __all__ = ["SentRecord"]
 
 
 class SentRecord(NamedTuple, Generic[K, V]):
-    """A record as a program has sent it, with its serialized key and value.
+    """A record that a program has sent, including its serialized key and value.
 
     Attributes:
         topic: the topic.

@@ -64,7 +64,7 @@ _LATEST_MS = 2**63 - 1
 
 
 class GroupBroker(Protocol):
-    """One broker, as its group handlers see it."""
+    """One broker, as the handlers of group requests see it."""
 
     @property
     def group_coordinator(self) -> GroupCoordinator: ...
@@ -73,15 +73,15 @@ class GroupBroker(Protocol):
         """Return the id of a topic, 16 bytes, or None if there is no such topic."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id, None if there is none."""
+        """Return the name of the topic with this id, or None."""
 
     def partition_count(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic, None if there is no such topic."""
+        """Return the number of a topic's partitions, or None if there is no such topic."""
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         """Return the leader of a partition of an internal topic, with its address on the client's listener.
 
-        None while the partition has no leader.
+        Return None if the partition has no leader.
         """
 
 
@@ -89,12 +89,12 @@ _DEAD_SUMMARY = GroupSummary(GroupState.DEAD.value, "", "", ())
 
 
 class GroupCoordinator:
-    """The coordinator of one broker.
+    """The group coordinator of one broker.
 
     Args:
         storage: the internal topic ``__consumer_offsets``.
-        timer: runs all deadlines. Its owner decides when time passes.
-        clock: its monotonic time is the timer's, its wall time goes into records.
+        timer: runs all deadlines. Its owner moves the time.
+        clock: the source of time. Its monotonic time must be the timer's. Its wall time is written into records.
         topics: the topics of the cluster.
         group_config: returns the dynamic settings of a group.
     """
@@ -131,12 +131,12 @@ class GroupCoordinator:
     # Lifecycle
 
     def start(self) -> None:
-        """Begin to serve requests, and to search for expired offsets."""
+        """Start to serve requests, and to look for expired offsets."""
         self._expiration.start()
         self._active = True
 
     def shutdown(self) -> None:
-        """Stop serving: pending requests get an error, and all timers are stopped."""
+        """Stop serving requests. Pending requests get an error, and all timers are stopped."""
         self._active = False
         self._expiration.stop()
         self.manager.shutdown()
@@ -145,7 +145,7 @@ class GroupCoordinator:
                 self._abandon(group)
 
     def on_become_leader(self, partition: int, epoch: int) -> None:
-        """Load the groups of a partition of ``__consumer_offsets`` that this broker leads from now on."""
+        """Load the groups of a partition of ``__consumer_offsets``, because this broker leads it from now on."""
         self.manager.schedule_load(partition, epoch, self._on_group_loaded)
 
     def on_resign(self, partition: int, epoch: int | None) -> None:
@@ -159,7 +159,7 @@ class GroupCoordinator:
             self._rebalancer.abandon(group)
 
     def on_topic_changed(self, topic: str, *, created: bool) -> None:
-        """Have consumer groups take notice of a topic that was created, changed or deleted."""
+        """Update the groups of the consumer protocol, because a topic was created, changed or deleted."""
         self.consumer_groups.on_topic_changed(topic, created=created)
 
     def _on_group_loaded(self, group: Group) -> None:
@@ -202,7 +202,10 @@ class GroupCoordinator:
     # Membership
 
     def join_group(self, request: JoinRequest) -> Deferred[JoinResult]:
-        """Serve JoinGroup. The reply comes when the join phase ends. At once after an error, or if nothing changes."""
+        """Serve JoinGroup. The reply is set when the join phase ends.
+
+        After an error, or if the join changes nothing, it is set at once.
+        """
 
         def fail(error_code: int) -> Deferred[JoinResult]:
             return Deferred.of(JoinResult(error_code, request.member_id))
@@ -251,11 +254,11 @@ class GroupCoordinator:
         protocol_type: str | None = None,
         protocol_name: str | None = None,
     ) -> Deferred[SyncResult]:
-        """Serve SyncGroup. The reply comes when the leader's assignment is in the log.
+        """Serve SyncGroup. The reply is set when the leader's assignment is in the log.
 
         Args:
-            assignments: member id -> assignment. Empty from all but the leader.
-            protocol_type, protocol_name: those of the JoinGroup response, None in versions that do not send them.
+            assignments: the assignments by member id. Only the leader sends them.
+            protocol_type, protocol_name: the values of the JoinGroup response. None in versions that do not send them.
         """
         error_code = self._validate(group_id)
         if error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS:
@@ -356,7 +359,7 @@ class GroupCoordinator:
                 self.manager.metrics.rebalanced()
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None = None) -> int:
-        """Serve Heartbeat: return an error code. REBALANCE_IN_PROGRESS makes the member join again."""
+        """Serve Heartbeat. Return an error code. REBALANCE_IN_PROGRESS makes the member join again."""
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
             # While the group is loading, whether it has the member is not known yet; no error keeps the member in it.
@@ -382,7 +385,7 @@ class GroupCoordinator:
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, *, version: int, client_id: str, client_host: str
     ) -> Deferred[HeartbeatResult]:
-        """Serve ConsumerGroupHeartbeat (KIP-848). The reply comes when its changes are in the log."""
+        """Serve ConsumerGroupHeartbeat (KIP-848). The reply is set when its changes are in the log."""
         if not self._active:
             return Deferred.of(HeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE))
         invalid = self.consumer_groups.check(request, version)
@@ -410,10 +413,10 @@ class GroupCoordinator:
             return self._classic_members.leave(group, members)
 
     def leave_group(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        """Serve LeaveGroup for a classic group: remove members, and rebalance once for all of them.
+        """Serve LeaveGroup for a classic group. Several members are removed in one rebalance.
 
         Args:
-            members: a static one may be given by its instance id alone, with an empty member id.
+            members: the members to remove. For a static member the instance id is enough, with an empty member id.
         """
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
@@ -468,14 +471,16 @@ class GroupCoordinator:
         retention_ms: int = -1,
         version: int = 10,
     ) -> Deferred[PartitionErrors]:
-        """Serve OffsetCommit: an error code for each partition, once the offsets are in the log.
+        """Serve OffsetCommit. The reply has an error code for each partition.
+
+        It is set when the offsets are in the log.
 
         Args:
-            offsets: their timestamps are set here.
-            generation_id, member_id: -1 and empty for a consumer that is no member and only stores offsets.
-            retention_ms: the offsets expire that long after now, whatever state the group is in, or -1 for
+            offsets: the offsets to commit. This method sets their timestamps.
+            generation_id, member_id: -1 and empty for a consumer that only stores offsets, without being a member.
+            retention_ms: the offsets expire after this time, whatever state the group is in. -1 takes
                 ``offsets.retention.minutes``.
-            version: of the request. Clients understand GROUP_ID_NOT_FOUND and member epochs from 9 on.
+            version: version of the request. From version 9 on clients understand GROUP_ID_NOT_FOUND and member epochs.
         """
         error_code = self._validate(group_id, may_be_empty=True)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
@@ -505,11 +510,13 @@ class GroupCoordinator:
         group_instance_id: str | None = None,
         version: int = 6,
     ) -> Deferred[PartitionErrors]:
-        """Serve TxnOffsetCommit: like :meth:`commit_offsets`, but the offsets count once the transaction commits.
+        """Serve TxnOffsetCommit.
+
+        It is like :meth:`commit_offsets`, but the offsets become valid when the transaction commits.
 
         Args:
-            version: of the request. Below 6 clients know neither GROUP_ID_NOT_FOUND nor STALE_MEMBER_EPOCH, and get
-                ILLEGAL_GENERATION instead (KIP-1319).
+            version: version of the request. Below version 6 clients know neither GROUP_ID_NOT_FOUND nor
+                STALE_MEMBER_EPOCH. They get ILLEGAL_GENERATION instead (KIP-1319).
         """
         error_code = self._validate(group_id)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
@@ -602,7 +609,10 @@ class GroupCoordinator:
         return self._guard(reply, dict.fromkeys(offsets, Errors.UNKNOWN_SERVER_ERROR), work)
 
     def on_transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commit: bool) -> None:
-        """Apply or drop a transaction's offsets: its end marker is in these partitions of ``__consumer_offsets``."""
+        """Apply or drop the offsets of a transaction that has its end marker in these partitions.
+
+        They are partitions of ``__consumer_offsets``.
+        """
         self.manager.complete_transaction(producer_id, partitions, commit=commit)
 
     def fetch_offsets(
@@ -615,10 +625,12 @@ class GroupCoordinator:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Deferred[Offsets]:
-        """Serve OffsetFetch for one group: its error code and each partition's. See the manager's ``get_offsets``.
+        """Serve OffsetFetch for one group. Return its error code, and that of each partition.
+
+        See the manager's ``get_offsets``.
 
         Args:
-            member_id, member_epoch: of the member that sent the request, or None and -1 if no member did.
+            member_id, member_epoch: the member that sent the request. None and -1 if it was not a member.
         """
         error_code = self._validate(group_id, may_be_empty=True)
         group = self.manager.get_group(group_id)
@@ -634,7 +646,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> Deferred[tuple[int, PartitionErrors]]:
-        """Serve OffsetDelete: an error code for the group, and without one those of the partitions (KIP-496)."""
+        """Serve OffsetDelete (KIP-496). Return an error code for the group, or if that is 0 one for each partition."""
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
             return Deferred.of((error_code, {}))
@@ -647,7 +659,7 @@ class GroupCoordinator:
     # Administration
 
     def describe_group(self, group_id: str) -> tuple[int, GroupSummary]:
-        """Serve DescribeGroups for one group. GROUP_ID_NOT_FOUND comes with the summary of a Dead group."""
+        """Serve DescribeGroups for one group. With GROUP_ID_NOT_FOUND the summary is that of a Dead group."""
         error_code = self._validate(group_id, may_be_empty=True)
         if error_code != Errors.NONE:
             return error_code, GroupSummary("", "", "", ())
@@ -657,7 +669,7 @@ class GroupCoordinator:
         return Errors.NONE, group.summary()
 
     def describe_consumer_group(self, group_id: str) -> tuple[int, ConsumerGroup | None]:
-        """Serve ConsumerGroupDescribe for one group: an error code, and without one the group."""
+        """Serve ConsumerGroupDescribe for one group. Return an error code, and the group if there is no error."""
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
             return error_code, None
@@ -665,10 +677,10 @@ class GroupCoordinator:
         return (Errors.NONE, group) if isinstance(group, ConsumerGroup) else (Errors.GROUP_ID_NOT_FOUND, None)
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> tuple[int, list[GroupOverview]]:
-        """Serve ListGroups: an error code and the groups of this coordinator.
+        """Serve ListGroups. Return an error code and the groups of this coordinator.
 
         Args:
-            states, types: names in any case, or empty for all.
+            states, types: names of states and types, in upper or lower case. Empty for all.
         """
         if not self._active:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
@@ -682,7 +694,10 @@ class GroupCoordinator:
         return Errors.NONE, [one for one in found if not wanted_states or one.state.lower() in wanted_states]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Deferred[dict[str, int]]:
-        """Serve DeleteGroups: an error code for each group, once the tombstones are in the log."""
+        """Serve DeleteGroups. The reply has an error code for each group.
+
+        It is set when the tombstones are in the log.
+        """
         results: dict[str, int] = {}
         valid = []
         for group_id in dict.fromkeys(group_ids):

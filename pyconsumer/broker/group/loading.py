@@ -1,4 +1,4 @@
-"""Reads one partition of ``__consumer_offsets`` and rebuilds the groups in it.
+"""Loading: reads a partition of ``__consumer_offsets`` and rebuilds its groups.
 
 A loader lives for one load and owns what it has read so far. The manager caches the groups when the load has ended.
 Records take effect in the order of the log: a tombstone removes the commits before it and not those after it, and the
@@ -49,11 +49,11 @@ class _OffsetId(NamedTuple):
 
 
 class PartitionLoader:
-    """The load of one partition.
+    """Loads the groups of one partition of ``__consumer_offsets``.
 
     Args:
-        partition: its number in ``__consumer_offsets``. For messages only.
-        pieces: its record batches, from the log start on.
+        partition: the partition's number. It is used only in messages.
+        pieces: the record batches of the partition, from the log's start on.
     """
 
     def __init__(self, partition: int, pieces: Iterator[bytes | memoryview], clock: Clock) -> None:
@@ -69,9 +69,9 @@ class PartitionLoader:
         self.unknown_count = 0
 
     def read(self, max_bytes: int) -> bool:
-        """Read about ``max_bytes`` more, for about ten milliseconds, and return whether there may be more after that.
+        """Read about ``max_bytes``, for about ten milliseconds. Return whether there may be more to read.
 
-        As in Kafka, a read without records ends the load.
+        As in Kafka, a piece without records ends the load.
 
         Raises:
             ProtocolError: a record cannot be decoded (``CorruptRecordError`` if its batch is damaged).
@@ -180,7 +180,7 @@ class PartitionLoader:
         )
 
     def groups(self) -> list[GroupMetadata | ConsumerGroup]:
-        """Return all groups of the partition, with their offsets. A group that has only offsets is Empty."""
+        """Return all groups of the partition, with their offsets. A group that only has offsets is Empty."""
         offsets: dict[str, dict[TopicPartition, CommitRecord]] = defaultdict(dict)
         for (group_id, partition), record in self._offsets.items():
             offsets[group_id][partition] = record

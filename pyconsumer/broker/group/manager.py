@@ -1,4 +1,4 @@
-"""The groups that this broker coordinates: their cache, which this module owns, and their records in the log.
+"""All groups of this broker in memory, and the writing of their records and offsets to the log.
 
 A change that must survive is appended to the log first. The group protocols are not here: who may join, and when a
 rebalance ends, is decided in :mod:`.classic` and :mod:`.consumer`.
@@ -43,7 +43,7 @@ _LOAD_PAUSE_S = 0.001
 
 @dataclass(slots=True)
 class CoordinatorMetrics:
-    """Counts since the start. ``load_time_ms`` is the duration of the last load."""
+    """Counters since the start. ``load_time_ms`` is the duration of the last load."""
 
     committed_offsets: int = 0
     completed_rebalances: int = 0
@@ -127,9 +127,9 @@ class GroupMetadataManager:
     # Which groups this broker coordinates
 
     def partition_for(self, group_id: str) -> int:
-        """Return a group's partition of ``__consumer_offsets``.
+        """Return the partition of ``__consumer_offsets`` in which a group is stored.
 
-        The topic's partition count is read once: if it changed, groups would move to other partitions.
+        The topic's partition count is read only once. If it changed, groups would move to other partitions.
         """
         if self._partition_count == 0:
             self._partition_count = self._storage.partition_count()
@@ -164,26 +164,29 @@ class GroupMetadataManager:
         return sum(len(group.offsets.committed) for group in self._groups.values())
 
     def get_group(self, group_id: str) -> Group | None:
-        """Return the cached group, None if there is none here. Another broker may have it."""
+        """Return the cached group. None means that this broker does not have it. Another broker may have it."""
         return self._groups.get(group_id)
 
     def get_or_maybe_create_group(self, group_id: str, create: bool) -> Group | None:
-        """Return the cached group. If there is none and ``create`` is set, add an Empty classic group."""
+        """Return the cached group. If there is none and ``create`` is True, create an Empty classic group."""
         group = self._groups.get(group_id)
         if group is None and create:
             group = self.add_group(GroupMetadata(group_id, GroupState.EMPTY, self._clock))
         return group
 
     def add_group(self, group: Group) -> Group:
-        """Cache the group unless one with its id is cached and return the one that is cached afterwards."""
+        """Cache the group, unless a group with the same id is cached. Return the group that is cached then."""
         return self._groups.setdefault(group.group_id, group)
 
     def replace_group(self, group: Group) -> None:
-        """Cache a group in place of the one with its id, whose offsets it has adopted."""
+        """Cache a group in place of the group with the same id, whose offsets it has taken over."""
         self._groups[group.group_id] = group
 
     def remove_group(self, group: Group) -> None:
-        """Remove the group from the cache (unless another one has its id there), and from all open transactions."""
+        """Remove the group from the cache, and from all open transactions.
+
+        If another group with the same id is cached, that one stays.
+        """
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
         for producer_id in list(self._open_transactions):
@@ -203,11 +206,11 @@ class GroupMetadataManager:
     # Loading and unloading
 
     def schedule_load(self, partition: int, epoch: int, on_group_loaded: Callable[[Group], None]) -> None:
-        """Load a partition that this broker leads now, and then serve its groups.
+        """Load a partition that this broker now leads. Afterwards serve its groups.
 
         Args:
-            epoch: the leader epoch. Unless the last load failed, nothing is loaded again for an epoch that is not
-                newer, nor for a partition that is owned.
+            epoch: the leader epoch. Nothing is loaded if the epoch is not newer than the last one or the partition is
+                owned already, unless the last load failed.
             on_group_loaded: called for each group that was added to the cache.
         """
         state = self._partitions.get(partition)
@@ -270,7 +273,10 @@ class GroupMetadataManager:
                 raise IllegalStateError(f"group {group_id} is removed in the log, but it is cached")
 
     def load_group(self, group: Group) -> bool:
-        """Cache a group that was loaded with its offsets and return False if one with its id is cached, which stays."""
+        """Cache a loaded group with its offsets.
+
+        If a group with the same id is cached, keep that one and return False.
+        """
         present = self.add_group(group)
         if present is not group:
             _log.debug("%r was loaded, but %r is cached already and stays", group, present)
@@ -281,10 +287,10 @@ class GroupMetadataManager:
         return True
 
     def schedule_unload(self, partition: int, epoch: int | None, on_group_unloaded: Callable[[Group], None]) -> None:
-        """Forget the groups of a partition that this broker no longer leads. The log stays as it is.
+        """Drop the groups of a partition that this broker no longer leads. The log is not changed.
 
         Args:
-            epoch: the new leader epoch. The call has no effect if a newer one is known. None matches any.
+            epoch: the new leader epoch. If a newer epoch is known, the call has no effect. None always has an effect.
             on_group_unloaded: called for each group before it is removed from the cache.
         """
         state = self._partitions.get(partition)
@@ -320,7 +326,7 @@ class GroupMetadataManager:
     def append(
         self, partition: int, records: Sequence[KeyValue], producer_id: int = -1, producer_epoch: int = -1
     ) -> Deferred[StoreResult]:
-        """Append a batch. An exception from the storage is logged, and the result is UNKNOWN_SERVER_ERROR."""
+        """Append a batch. If the storage raises an exception, it is logged, and the result is UNKNOWN_SERVER_ERROR."""
         try:
             return self._storage.append(
                 partition, records, self._clock.wall_ms(), producer_id=producer_id, producer_epoch=producer_epoch
@@ -350,14 +356,17 @@ class GroupMetadataManager:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> Deferred[dict[TopicPartition, int]]:
-        """Write offsets to the log, and make them visible when they are there (or when their transaction commits).
+        """Write offsets to the log. They become visible when they are in the log.
+
+        If they belong to a transaction, they become visible when it commits.
 
         Args:
-            member_id: for log lines only.
-            producer_id, producer_epoch: of the transaction that the commit belongs to. -1 outside one.
+            member_id: the member's id. It is used only in log lines.
+            producer_id, producer_epoch: the producer of the transaction to which the commit belongs. Both are -1
+                outside a transaction.
 
         Returns:
-            An error code for each partition: OFFSET_METADATA_TOO_LARGE for those that are not written.
+            An error code for each partition. It is OFFSET_METADATA_TOO_LARGE for an offset that is not written.
         """
         limit = self.config.offset_metadata_max_bytes
         kept = {partition: value for partition, value in offsets.items() if utf16_length(value.metadata) <= limit}
@@ -432,7 +441,10 @@ class GroupMetadataManager:
             self._forget_transaction(producer_id, group.group_id)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commit: bool) -> None:
-        """Apply or drop a transaction's offsets: its end marker is in these partitions of ``__consumer_offsets``."""
+        """Apply or drop the offsets of a transaction that has its end marker in these partitions.
+
+        They are partitions of ``__consumer_offsets``.
+        """
         marked = set(partitions)
         for group_id in self.groups_of_producer(producer_id):
             if self.partition_for(group_id) in marked:
@@ -454,11 +466,11 @@ class GroupMetadataManager:
         """Return committed offsets from the cache.
 
         Args:
-            partitions: None for all that have one, or an empty list for none.
-            require_stable: wait for pending plain commits, and return UNSTABLE_OFFSET_COMMIT for partitions with
-                commits of an open transaction (KIP-447).
-            topic_ids: current ids of the topics. An offset that was committed for an earlier topic of the same name is
-                not returned.
+            partitions: the partitions. None means all that have an offset. An empty list means none.
+            require_stable: True waits for pending commits without a transaction. A partition with commits of an open
+                transaction gets UNSTABLE_OFFSET_COMMIT (KIP-447).
+            topic_ids: the current ids of the topics. If an offset was committed for an earlier topic of the same name,
+                it is not returned.
         """
         group = self._groups.get(group_id)
         if group is None or group.is_dead:

@@ -1,4 +1,4 @@
-"""Removal of expired offsets, empty groups, deleted groups and offsets of deleted topics.
+"""Expiration and deletion: removes expired offsets, empty groups, and offsets of deleted topics.
 
 The state is the manager's cache. This module has only the timer of the next search. Tombstones are written first, and
 the cache is changed when they are in the log. So the cache stays if the append fails: expired offsets are tried
@@ -31,7 +31,7 @@ _log = Log(__name__)
 
 
 class OffsetExpiration:
-    """Removes offsets and groups of one coordinator.
+    """Removes the expired offsets and groups of one coordinator.
 
     Args:
         timer: runs the periodic search for expired offsets.
@@ -47,7 +47,7 @@ class OffsetExpiration:
     # Expiry
 
     def start(self) -> None:
-        """Search for expired offsets every ``offsets.retention.check.interval.ms`` from now on."""
+        """From now on, look for expired offsets every ``offsets.retention.check.interval.ms``."""
         self.stop()
         interval_s = self._manager.config.offsets_retention_check_interval_ms / 1000
         self._task = self._timer.schedule(self._clock.now() + interval_s, self._run)
@@ -68,7 +68,7 @@ class OffsetExpiration:
         """Remove expired offsets, and groups without members and offsets.
 
         Returns:
-            The number of expired offsets, also of those whose tombstones could not be written.
+            The number of expired offsets. Offsets whose tombstones could not be written are counted, too.
         """
         count = 0
         started = self._clock.now()
@@ -87,18 +87,18 @@ class OffsetExpiration:
     def expired(self, group: Group) -> list[TopicPartition]:
         """Return the partitions whose offsets have expired (KIP-211).
 
-        Offsets of a classic group expire
+        Offsets of a classic group expire in these cases. The retention is ``offsets.retention.minutes``:
 
-        1. if it is Empty: ``offsets.retention.minutes`` after it became so (or after the commit, if an old record does
-           not say when that was).
-        2. if it is Stable and has the protocol type ``consumer``: that long after the commit, for topics that it does
-           not subscribe to.
-        3. if it never had members: that long after the commit.
-        4. otherwise (in a rebalance, with another protocol type, or with an unknown subscription) not at all.
+        1. If the group is Empty: the retention after it became Empty. If an old record does not contain that time, it
+           is the retention after the commit.
+        2. If the group is Stable and has the protocol type ``consumer``: the retention after the commit. Topics to
+           which the group is subscribed are left out.
+        3. If the group never had members: the retention after the commit.
+        4. In other cases (in a rebalance, with another protocol type, or with an unknown subscription): not at all.
 
-        Offsets of a group of the consumer protocol expire, in any state,
+        Offsets of a group of the consumer protocol expire in any state:
 
-        5. that long after the commit, for topics that it does not subscribe to.
+        5. The retention after the commit. Topics to which the group is subscribed are left out.
         """
         now_ms = self._clock.wall_ms()
 
@@ -196,7 +196,7 @@ class OffsetExpiration:
     def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> Deferred[tuple[int, dict[TopicPartition, int]]]:
-        """Remove offsets (OffsetDelete), except those of topics that the group subscribes to."""
+        """Remove offsets (OffsetDelete). Offsets of topics to which the group is subscribed stay."""
         group = self._manager.get_group(group_id)
         if group is None or group.is_dead:
             return Deferred.of((Errors.GROUP_ID_NOT_FOUND, {}))
@@ -233,7 +233,7 @@ class OffsetExpiration:
         return self._write(group, [offset_tombstone(group.group_id, partition) for partition in partitions], drop)
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
-        """Remove the offsets of deleted partitions from all groups, pending commits too."""
+        """Remove the offsets of deleted partitions from all groups. Pending commits are removed, too."""
 
         def log_failure(error_code: int) -> None:
             if error_code != Errors.NONE:
@@ -255,8 +255,8 @@ class OffsetExpiration:
         """Remove empty groups with all their offsets.
 
         Args:
-            results: by group id, error codes of groups that were rejected before. The result is this mapping, with
-                those of the others added.
+            results: error codes of groups that were rejected before, by group id. The codes of the other groups are
+                added to this mapping, which is the result.
         """
         reply: Deferred[dict[str, int]] = Deferred()
         deletable = []

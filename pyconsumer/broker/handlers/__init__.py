@@ -69,7 +69,7 @@ HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]
 
 
 class Handler(NamedTuple):
-    """The handler of an API: the class of its requests, the supported versions, the coroutine function."""
+    """The handler of an API: the class of its requests, the supported versions, and the coroutine function."""
 
     request: type[Message]
     min_version: int
@@ -81,7 +81,7 @@ _handlers: dict[int, Handler] = {}
 
 
 def handler_of(api_key: int) -> Handler | None:
-    """Return the handler of an API, or None if it is not served."""
+    """Return the handler of an API, or None if the broker does not serve this API."""
     found = _handlers.get(api_key)
     if found is None and api_key in SERVED:
         info = API[ApiKey(api_key)]

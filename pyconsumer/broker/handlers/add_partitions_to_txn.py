@@ -31,7 +31,10 @@ _KNOWS_FENCED = 2  # the version from which clients know PRODUCER_FENCED
 async def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
-    """Add the partitions of each transaction, if all of them exist. Clients may not add those of internal topics."""
+    """Add the partitions of each transaction. If one of them does not exist, none of the transaction is added.
+
+    Clients may not add partitions of internal topics.
+    """
     if context.api_version >= _MANY:
         results = [
             AddPartitionsToTxnResult(one.transactional_id, await _handle(broker, one, context.api_version))

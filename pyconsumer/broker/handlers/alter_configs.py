@@ -26,7 +26,10 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    """Replace all settings of each resource, or none if one is invalid. With ``validate_only``, only check them."""
+    """Replace all settings of each resource. If one is invalid, none of the resource is replaced.
+
+    With ``validate_only``, only check them.
+    """
     results = alter_each(
         request.resources, lambda resource: _replace(broker, resource, validate_only=request.validate_only)
     )

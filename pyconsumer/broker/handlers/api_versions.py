@@ -33,10 +33,10 @@ _ALL = [
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Return the supported APIs and features, or INVALID_REQUEST if the client software's name is invalid.
+    """Return the supported APIs and features. If the name of the client software is invalid, return INVALID_REQUEST.
 
-    It returns INVALID_REQUEST also if only one of cluster id and node id is given, and REBOOTSTRAP_REQUIRED if they
-    belong to another broker.
+    INVALID_REQUEST is also returned if only one of cluster id and node id is given. If they belong to another broker,
+    the result is REBOOTSTRAP_REQUIRED.
     """
     if context.api_version >= 3:
         names = (request.client_software_name, request.client_software_version)

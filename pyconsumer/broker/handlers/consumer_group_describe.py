@@ -28,7 +28,7 @@ _CLASSIC, _CONSUMER = 0, 1  # member types
 async def handle(
     broker: GroupBroker, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
-    """Return each group, or an error code for one that this broker does not have."""
+    """Return each group. A group that this broker does not have gets an error code."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
     groups = [_describe(broker, group_id, operations) for group_id in request.group_ids]
     return ConsumerGroupDescribeResponse(groups=groups)

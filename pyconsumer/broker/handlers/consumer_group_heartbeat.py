@@ -19,9 +19,9 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the member's epoch and assignment when the changes are in the log.
+    """Return the member's epoch and assignment as soon as the changes are in the log.
 
-    UNSUPPORTED_VERSION while the feature ``group.version`` is 0.
+    While the feature ``group.version`` is 0, the result is UNSUPPORTED_VERSION.
     """
     if broker.controller.features.get("group.version", 0) < 1:
         return ConsumerGroupHeartbeatResponse(error_code=Errors.UNSUPPORTED_VERSION)

@@ -19,7 +19,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-    """Add partitions to the topics where that is possible. The others get the controller's errors."""
+    """Add partitions to the topics for which that is possible. The other topics get the controller's errors."""
     counts = Counter(topic.name for topic in request.topics)
     failed: dict[str, BaseException] = {}
     planned: dict[str, list[PartitionState]] = {}

@@ -29,7 +29,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    """Create the topics that can be created. The others get the controller's errors."""
+    """Create the topics that can be created. The other topics get the controller's errors."""
     if request.timeout_ms <= 0:
         names = {topic.name: None for topic in request.topics}
         return CreateTopicsResponse(topics=[_failed(name, too_late()) for name in names])

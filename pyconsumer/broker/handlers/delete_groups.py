@@ -15,7 +15,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-    """Return an error code for each group when its tombstones are in the log."""
+    """Return an error code for each group, as soon as its tombstones are in the log."""
     results = await wait_for(broker.group_coordinator.delete_groups(request.groups_names))
     return DeleteGroupsResponse(
         results=[

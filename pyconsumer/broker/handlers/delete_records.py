@@ -32,7 +32,7 @@ _HIGH_WATERMARK = -1
 
 
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    """Raise each log start offset. Return the new ones when all in-sync replicas have them."""
+    """Raise the log start offsets. Return the new offsets as soon as all in-sync replicas have them."""
     starts: list[tuple[Partition, int]] = []
     topics = [
         DeleteRecordsTopicResult(

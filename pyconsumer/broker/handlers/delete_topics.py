@@ -25,7 +25,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
-    """Delete the topics that exist. The others get the controller's errors."""
+    """Delete the topics that exist. The other topics get the controller's errors."""
     wanted = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     counts = Counter((topic.name, topic.topic_id) for topic in wanted)
     both = {broker.topic_id(topic.name) for topic in wanted if topic.name is not None}

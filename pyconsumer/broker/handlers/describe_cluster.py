@@ -19,9 +19,9 @@ _CONTROLLERS = 2
 
 
 async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Return the brokers that are alive, and the fenced ones if the request asks for them (KIP-1073).
+    """Return the live brokers. If the request asks for fenced brokers, return those, too (KIP-1073).
 
-    MISMATCHED_ENDPOINT_TYPE if the request is for controllers (KIP-919).
+    If the request is meant for controllers, the result is MISMATCHED_ENDPOINT_TYPE (KIP-919).
     """
     if request.endpoint_type not in (_BROKERS, _CONTROLLERS):
         return DescribeClusterResponse(

@@ -24,7 +24,10 @@ GROUP_OPERATIONS = sum(1 << number for number in (3, 6, 8, 10, 11))
 async def handle(
     broker: GroupBroker, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
-    """Return each group. One that does not exist is Dead, and from version 6 on GROUP_ID_NOT_FOUND as well."""
+    """Return each group. A missing group has the state Dead.
+
+    From version 6 on it also has the error GROUP_ID_NOT_FOUND.
+    """
     operations = GROUP_OPERATIONS if request.include_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
     return DescribeGroupsResponse(
         groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]

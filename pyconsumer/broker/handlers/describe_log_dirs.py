@@ -21,7 +21,10 @@ _IN_MEMORY = "(memory)"
 
 
 async def handle(broker: Broker, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
-    """Return the replicas on this broker, of all topics or of the requested partitions. Unknown ones are left out."""
+    """Return the replicas on this broker, of all topics or of the requested partitions.
+
+    Unknown partitions are left out.
+    """
     wanted = (
         None
         if request.topics is None

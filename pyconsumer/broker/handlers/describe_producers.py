@@ -21,7 +21,7 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: DescribeProducersRequest, context: RequestContext
 ) -> DescribeProducersResponse:
-    """Return the producers of each partition, or an error code where this broker is not the leader."""
+    """Return the producers of each partition. If this broker is not the leader, return an error code."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(topic.name, [_partition(broker, topic.name, index) for index in topic.partition_indexes])

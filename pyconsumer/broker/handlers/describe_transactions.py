@@ -19,7 +19,7 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
-    """Return each id, or an error code for one that is unknown or that this broker does not coordinate."""
+    """Return each id. An id that is unknown, or that this broker does not coordinate, gets an error code."""
     return DescribeTransactionsResponse(transaction_states=[_state(broker, name) for name in request.transactional_ids])
 
 

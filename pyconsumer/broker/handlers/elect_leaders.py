@@ -20,9 +20,12 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 async def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
-    """Elect a leader of each partition. Without partitions of all, and those that need none are not in the response.
+    """Elect a leader for each partition.
 
-    ELECTION_NOT_NEEDED if the partition has its preferred leader, or for an unclean election any leader.
+    If the request names no partitions, all are meant, and those that need no election are left out of the response.
+
+    The error is ELECTION_NOT_NEEDED if the partition has its preferred leader. For an unclean election any leader is
+    enough.
     """
     asked = request.topic_partitions
     if asked is not None and not asked:

@@ -16,7 +16,7 @@ _TV_2 = 5  # the version of clients of transaction version 2
 
 
 async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
-    """Return when the decision is in the log. The markers are written afterwards."""
+    """Return as soon as the decision is in the log. The markers are written afterwards."""
     found = await wait_for(
         broker.transaction_coordinator.end_transaction(
             request.transactional_id,

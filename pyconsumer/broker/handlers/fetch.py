@@ -75,7 +75,7 @@ class _Read:
 
 
 async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
-    """Read the partitions. If there are fewer than ``min_bytes``, wait up to ``max_wait_ms`` and read again."""
+    """Read the partitions. If they have less than ``min_bytes``, wait up to ``max_wait_ms`` and read again."""
     try:
         fetch = broker.fetch_sessions.context(request, context.api_version, context.now)
     except BrokerResponseError as error:

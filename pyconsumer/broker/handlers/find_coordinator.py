@@ -28,9 +28,9 @@ class CoordinatingBroker(GroupBroker, Protocol):
 async def handle(
     broker: CoordinatingBroker, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
-    """Return the coordinator of one key, from version 4 on of many (KIP-699).
+    """Return the coordinator of one key. From version 4 on, a request may have several keys (KIP-699).
 
-    The internal topic is created by the first request.
+    If the internal topic does not exist, the first request creates it.
     """
     keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
     found = [_find(broker, key, request.key_type, context) for key in keys]

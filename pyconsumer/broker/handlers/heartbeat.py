@@ -10,7 +10,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-    """Return REBALANCE_IN_PROGRESS if the member must rejoin."""
+    """Return an error code. It is REBALANCE_IN_PROGRESS if the member must rejoin."""
     error_code = broker.group_coordinator.heartbeat(
         request.group_id, request.generation_id, request.member_id, request.group_instance_id
     )

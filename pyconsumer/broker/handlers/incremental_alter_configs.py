@@ -58,7 +58,10 @@ _R = TypeVar("_R", bound=_Resource)
 async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    """Apply all changes of each resource, or none if one is invalid. With ``validate_only``, only check them."""
+    """Apply all changes of each resource. If one is invalid, none of the resource is applied.
+
+    With ``validate_only``, only check them.
+    """
     results = alter_each(
         request.resources, lambda resource: _alter(broker, resource, validate_only=request.validate_only)
     )
@@ -66,7 +69,7 @@ async def handle(
 
 
 def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tuple[int, str | None, int, str]]:
-    """Call ``alter`` for each resource, except those that occur twice or have a setting twice.
+    """Call ``alter`` for each resource. Resources that occur twice, or that have a setting twice, get an error instead.
 
     Returns:
         For each resource, in order: error code, error message, resource type and name.
@@ -92,7 +95,7 @@ def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tup
 
 
 def replace_topic_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
-    """Check a topic's new settings, and replace its present ones with them. Raises the controller's errors."""
+    """Check a topic's new settings, and replace its present settings. Errors are those of the controller."""
     check_topic_name(name)
     broker.controller.topic(name)  # raises if the topic does not exist
     parse_topic_config(own)

@@ -14,7 +14,7 @@ _KNOWS_FENCED = 4  # the version from which clients know PRODUCER_FENCED
 
 
 async def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    """Return a new producer id, or that of a transactional id from its coordinator."""
+    """Return a new producer id. If the request has a transactional id, its coordinator returns the id's producer id."""
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
     if (request.producer_id == -1) is not (request.producer_epoch == -1):

@@ -13,7 +13,10 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    """Return the new generation when the join phase ends, or at once after an error or without a change."""
+    """Return the new generation when the join phase ends.
+
+    After an error, or if nothing changes, return at once.
+    """
     version = context.api_version
     protocols = {protocol.name: protocol.metadata for protocol in request.protocols}
     if len(protocols) < len(request.protocols):  # the member would vote twice. Kafka then fails without a response.

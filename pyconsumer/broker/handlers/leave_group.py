@@ -12,7 +12,10 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    """Remove one member up to version 2, whose error code the response has, and many from version 3 on (KIP-345)."""
+    """Remove members. Up to version 2 there is one member, and the response has its error code.
+
+    From version 3 on there may be several members (KIP-345).
+    """
     batched = context.api_version >= 3
     if batched:
         leaving = [LeavingMember(one.member_id, one.group_instance_id, one.reason) for one in request.members]

@@ -22,9 +22,9 @@ _ALL = (TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS, GROUP)
 async def handle(
     broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
-    """Return the resources of the requested types, or of all types if none is requested.
+    """Return the resources of the requested types. If no type is requested, return those of all types.
 
-    Version 0 returns client metrics only, and this broker has none.
+    Version 0 is only about client metrics, and this broker has none.
     """
     wanted = set(request.resource_types) or set(_ALL)
     if context.api_version == 0:

@@ -36,7 +36,7 @@ _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDIN
 
 
 def check_known_epoch(epoch: int) -> None:
-    """Raise ``FencedLeaderEpochError`` for an epoch that no leader has had, as Kafka does here but not in Fetch."""
+    """Raise ``FencedLeaderEpochError`` for an epoch that no leader has had. Kafka does so here, but not in Fetch."""
     if epoch < -1:
         raise FencedLeaderEpochError(f"there is no leader epoch {epoch}")
 

@@ -15,5 +15,5 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    """Return no reassignment."""
+    """Return an empty list, because this broker never moves replicas."""
     return ListPartitionReassignmentsResponse(error_message=None)

@@ -45,7 +45,7 @@ AUTHORIZED_OPERATIONS_OMITTED = -(1 << 31)
 
 
 async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    """Return the requested topics, or all topics if the list is null (in version 0, empty)."""
+    """Return the requested topics. If the list of topics is null (in version 0: empty), return all topics."""
     controller = broker.controller
     wanted = request.topics
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED

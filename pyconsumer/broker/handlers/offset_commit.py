@@ -21,7 +21,10 @@ _BY_TOPIC_ID = 10  # the version from which topics are given by their ids
 
 
 async def handle(broker: GroupBroker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    """Commit the offsets of existing partitions. Return an error code for each when they are in the log."""
+    """Commit the offsets of existing partitions.
+
+    Return an error code for each partition as soon as they are in the log.
+    """
     by_id = context.api_version >= _BY_TOPIC_ID
     names = [broker.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topics]
     offsets: dict[TopicPartition, CommittedOffset] = {}

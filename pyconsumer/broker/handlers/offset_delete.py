@@ -18,7 +18,10 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    """Return an error code for each partition when the tombstones are in the log, or one for the group."""
+    """Return an error code for each partition as soon as the tombstones are in the log.
+
+    Or return one error code for the group.
+    """
     known = [
         TopicPartition(topic.name, one.partition_index)
         for topic in request.topics

@@ -29,7 +29,7 @@ _UNKNOWN_TOPIC_ID = FetchedOffset(error_code=UnknownTopicIdError.errno)
 
 
 async def handle(broker: GroupBroker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
-    """Return the offsets of one group up to version 7, of many from version 8 on (KIP-709).
+    """Return the committed offsets of a group. From version 8 on a request may be about several groups (KIP-709).
 
     If the list of topics is null, return all committed offsets.
     """

@@ -20,7 +20,10 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
-    """Return the greatest known epoch up to the requested one and its end offset, or -1 and -1 if there is none."""
+    """Return the greatest known epoch that is not above the requested one, and its end offset.
+
+    If there is none, return -1 and -1.
+    """
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(topic.topic, [_end(broker, topic.topic, wanted) for wanted in topic.partitions])

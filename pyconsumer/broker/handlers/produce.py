@@ -59,7 +59,7 @@ _HAS_LEADERS = 10  # the version from which a partition's error comes with its l
 
 
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    """Append to each partition. With ``acks=0`` an error closes the connection, as in Kafka."""
+    """Append to each partition. If there is an error with ``acks=0``, close the connection, as Kafka does."""
     whole = _whole_problem(request)
     if whole is not None:
         _log.info("refusing all batches of a request of %s: %s", context.client_id, whole)

@@ -13,7 +13,7 @@ __all__ = ["handle"]
 async def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
     """Return the enabled mechanisms.
 
-    It returns ILLEGAL_SASL_STATE on a listener without SASL. UNSUPPORTED_SASL_MECHANISM closes the connection.
+    On a listener without SASL the result is ILLEGAL_SASL_STATE. UNSUPPORTED_SASL_MECHANISM also closes the connection.
     """
     session = context.session
     mechanisms = broker.config.strings("sasl.enabled.mechanisms")

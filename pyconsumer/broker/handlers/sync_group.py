@@ -12,7 +12,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
-    """Return the member's assignment when the leader has sent it.
+    """Return the member's assignment as soon as the leader has sent it.
 
     From version 5 on a client must send the protocol type and name (KIP-559).
     """

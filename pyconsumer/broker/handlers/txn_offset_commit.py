@@ -27,7 +27,7 @@ _KNOWS_LOADING = 2  # the version from which clients handle COORDINATOR_LOAD_IN_
 
 
 async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    """Store the offsets of existing partitions. They count once the transaction is committed."""
+    """Store the offsets of existing partitions. They become valid when the transaction is committed."""
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     names = [broker.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topics]
     offsets: dict[TopicPartition, CommittedOffset] = {}

@@ -19,7 +19,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
-    """Return an error code for each partition when the replicas in sync have the markers."""
+    """Return an error code for each partition as soon as the in-sync replicas have the markers."""
     results = []
     for marker, written in [(marker, write_marker(broker, marker)) for marker in request.markers]:
         errors = await wait_for(written)

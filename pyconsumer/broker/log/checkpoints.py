@@ -1,4 +1,4 @@
-"""Small text files in Kafka's formats: the leader epochs of a log, and offsets of all logs of a broker.
+"""Small text files in Kafka's formats: leader epochs of a log, and the checkpoints of a broker's logs.
 
 :class:`LeaderEpochs` is owned by its log. The functions at the end have no state.
 """
@@ -20,10 +20,10 @@ _EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
 class LeaderEpochs:
-    """The leader epochs of a log and their start offsets, kept in ``leader-epoch-checkpoint`` (KIP-101).
+    """The leader epochs of a log and their start offsets. They are stored in ``leader-epoch-checkpoint`` (KIP-101).
 
-    An epoch is added when its first batch is appended. If the file cannot be written then, the append succeeds all the
-    same: :meth:`write` is called again before a checkpoint or a clean shutdown relies on the file.
+    An epoch is added when its first batch is appended. If the file cannot be written at that time, the append succeeds
+    all the same. :meth:`write` is called again before a checkpoint or a clean shutdown relies on the file.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -49,18 +49,21 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """Return the newest epoch, -1 if there is none."""
+        """Return the newest epoch, or -1 if there is none."""
         return self._epochs[-1] if self._epochs else -1
 
     def entries(self) -> list[tuple[int, int]]:
-        """Return pairs of epoch and start offset, oldest first."""
+        """Return pairs of epoch and start offset, the oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int, *, write: bool = True) -> None:
-        """Add an epoch whose first batch is at ``start_offset``, if it is greater than the latest.
+        """Add an epoch whose first batch is at ``start_offset``.
+
+        If it is not greater than the latest epoch, do nothing.
 
         Args:
-            write: write the file now. An epoch without batches need not be in it, because a crash loses no batch of it.
+            write: True writes the file now. An epoch without batches need not be in the file, because a crash cannot
+                lose a batch of it.
         """
         if self._epochs and epoch <= self._epochs[-1]:
             return
@@ -74,7 +77,10 @@ class LeaderEpochs:
             self._changed()
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the greatest known epoch up to ``epoch`` and its end offset, or (-1, -1) without one (KIP-320)."""
+        """Return the greatest known epoch that is not above ``epoch``, and its end offset (KIP-320).
+
+        If there is none, return (-1, -1).
+        """
         if not self._epochs or epoch < 0:
             return -1, -1
         if epoch == self._epochs[-1]:
@@ -87,12 +93,15 @@ class LeaderEpochs:
         return self._epochs[index - 1], self._starts[index]
 
     def epoch_of(self, offset: int) -> int:
-        """Return the epoch of the batch at ``offset``, -1 if unknown."""
+        """Return the epoch of the batch at ``offset``, or -1 if it is unknown."""
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else -1
 
     def truncate_from_end(self, end_offset: int, *, write: bool = True) -> None:
-        """Remove epochs that begin at or after the new end of the log. Without ``write`` the file is written later."""
+        """Remove the epochs that begin at or after the new end of the log.
+
+        With ``write=False`` the file is written later.
+        """
         count = len(self._starts)
         while count and self._starts[count - 1] >= end_offset:
             count -= 1
@@ -104,7 +113,10 @@ class LeaderEpochs:
                 self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove epochs that end at or before the new start of the log, where the first remaining one then begins."""
+        """Remove the epochs that end at or before the new start of the log.
+
+        The first remaining epoch then begins there.
+        """
         index = bisect_right(self._starts, start_offset) - 1
         if index > 0:
             del self._starts[:index]
@@ -116,7 +128,7 @@ class LeaderEpochs:
             self._changed()
 
     def rebuild(self, batches: list[tuple[int, int]]) -> None:
-        """Replace all entries with pairs of epoch and start offset."""
+        """Replace all entries by pairs of epoch and start offset."""
         if batches != self.entries():
             self._epochs = [epoch for epoch, _ in batches]
             self._starts = [start for _, start in batches]
@@ -130,7 +142,7 @@ class LeaderEpochs:
             _log.warning("leader epochs could not be written and will be written later: %s", error)
 
     def write(self) -> None:
-        """Write the file if entries have changed. ``OSError`` if that fails."""
+        """Write the file if the entries have changed. Raises ``OSError`` if that fails."""
         if self._unwritten:
             lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries())]
             # Without fsync: after a crash of the machine, recovery finds the epochs in the batches.
@@ -146,7 +158,7 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_offsets(content: bytes) -> dict[TopicPartition, int]:
-    """Return the offsets in a checkpoint file. ``ValueError`` if it does not have the format."""
+    """Return the offsets in a checkpoint file. Raises ``ValueError`` if the content has another format."""
     lines = content.decode().split("\n")
     if lines[0] != "0":
         raise ValueError(f"unknown version {lines[0]!r} of a checkpoint file")

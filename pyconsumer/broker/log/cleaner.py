@@ -1,4 +1,4 @@
-"""Compaction: only the last record of each key is kept (KIP-58, KIP-354, KIP-534 for tombstones).
+"""Log compaction: only the last record of each key is kept (KIP-58, KIP-354, KIP-534).
 
 Only closed segments are compacted. The records after the last compaction are dirty. A log is compacted when the dirty
 share of its bytes is large enough (``min.cleanable.dirty.ratio``). Batches are rewritten record by record, and the
@@ -96,10 +96,13 @@ class Compactable(Protocol):
 
 
 class LogCleaner:
-    """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served.
+    """Compacts the logs of a broker, the dirtiest log first.
+
+    It works in small steps, between which requests are served.
 
     Args:
-        run_in_thread: runs the flush of a new segment in another thread. Without it a step flushes.
+        run_in_thread: a function that runs the flush of a new segment in another thread. If it is not given, a step
+            flushes.
     """
 
     def __init__(self, clock: Clock, run_in_thread: RunInThread | None = None) -> None:
@@ -118,11 +121,11 @@ class LogCleaner:
 
     @property
     def busy(self) -> bool:
-        """Return whether a pass is running, which :meth:`step` continues."""
+        """Return whether a pass is in progress. :meth:`step` continues it."""
         return self._work is not None
 
     def begin(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Begin a pass of the log that needs compaction most. Return its partition, or None if no log needs it."""
+        """Start a pass over the log that needs compaction most. Return its partition, or None if no log needs it."""
         best: tuple[tuple[bool, float], Compactable] | None = None
         for partition in partitions:
             progress = self._progress_of(partition.log)
@@ -139,7 +142,7 @@ class LogCleaner:
         return log.topic_partition
 
     def step(self, budget_s: float) -> None:
-        """Continue the running pass for about ``budget_s`` seconds."""
+        """Continue the current pass for about ``budget_s`` seconds."""
         if self._work is None or self._log is None:
             return
         until = self._clock.now() + budget_s
@@ -163,14 +166,14 @@ class LogCleaner:
         self._work = self._log = self._awaited = None
 
     def run(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Run a whole pass of the log that needs compaction most, and return its partition."""
+        """Run a whole pass over the log that needs compaction most. Return its partition."""
         tp = self.begin(partitions)
         while self.busy:
             self.step(1.0)
         return tp
 
     def cancel(self) -> None:
-        """Abandon the running pass."""
+        """Abandon the current pass."""
         if self._work is not None:
             self._work.close()
             self._work = self._log = self._awaited = None
@@ -190,10 +193,10 @@ class LogCleaner:
 
 
 def cleanable_segments(log: PartitionLog, now_ms: int, end_offset: int = _NO_BOUND) -> list[Segment]:
-    """Return the closed segments, up to the first that is younger than ``min.compaction.lag.ms``.
+    """Return the closed segments, up to the first one that is younger than ``min.compaction.lag.ms``.
 
     Args:
-        end_offset: the high watermark. Records after it may still be truncated, so they must not replace others.
+        end_offset: the high watermark. Records after it may still be truncated, so they must not replace other records.
     """
     limit = now_ms - log.config.min_compaction_lag_ms
     found = []
@@ -212,13 +215,13 @@ def cleaning(
     end_offset: int = _NO_BOUND,
     run_in_thread: RunInThread | None = None,
 ) -> Generator[Step, None, int]:
-    """Run a pass in steps. The result is the offset up to which the log is then compacted.
+    """Run a pass in steps. The result is the offset up to which the log is compacted.
 
-    Between two steps segments may be removed, or the log truncated. The pass then ends without a change, and a later
-    one begins again.
+    Between two steps, segments may be removed or the log may be truncated. The pass then ends without a change, and a
+    later pass starts again.
 
     Raises:
-        KafkaError: a batch cannot be read: it is damaged, or the library for its compression is missing.
+        KafkaError: a batch cannot be read, because it is damaged or the library for its compression is missing.
         OSError: a file cannot be read or written, or the log was removed.
     """
     truncations = log.truncations

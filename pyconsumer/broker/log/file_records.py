@@ -1,4 +1,4 @@
-"""Parts of files that are read later, while an answer is sent.
+"""Parts of files that are read while a response is sent.
 
 1. The bytes can be read although the file was closed, renamed or removed in the meantime, as deletion and compaction of
    segments do. The descriptor is closed with the last reference to the file and its parts.
@@ -35,10 +35,10 @@ class _Source(Protocol):
 
 
 class FileRecords(StoredRecords):
-    """A part of a file that is read later, in pieces. The module's docstring has the rules.
+    """A part of a file that is read later, in pieces. The module has the rules.
 
     Attributes:
-        descriptor: of the file, for ``sendfile``. -1 if the file is in memory.
+        descriptor: the descriptor of the file, for ``sendfile``. -1 if the file is in memory.
     """
 
     __slots__ = ("_known_cuts", "_size", "_source", "descriptor", "position")
@@ -57,13 +57,13 @@ class FileRecords(StoredRecords):
         return self.read(self._size)
 
     def check(self) -> None:
-        """Raise ``OSError`` if a truncation took some of the bytes (rule 2)."""
+        """Raise ``OSError`` if a truncation has removed some of the bytes (rule 2)."""
         cuts = self._source.cuts
         if len(cuts) > self._known_cuts and min(cuts[self._known_cuts :]) < self.position + self._size:
             raise OSError(errno.ESTALE, "the log was truncated while its records were being sent")
 
     def read(self, size: int) -> bytes:
-        """Return the first ``size`` bytes, or all if there are fewer. ``OSError`` if they cannot be read."""
+        """Return the first ``size`` bytes, or all if there are fewer. Raises ``OSError`` if they cannot be read."""
         self.check()
         wanted = min(size, self._size)
         data = self._source.read(self.position, wanted)
@@ -72,17 +72,17 @@ class FileRecords(StoredRecords):
         return data
 
     def read_only(self) -> None:
-        """Use reads from now on, because the file system has no ``sendfile``."""
+        """Read the bytes from now on, because the file system has no ``sendfile``."""
         self.descriptor = -1
 
     def skip(self, size: int) -> None:
-        """Drop the first bytes, which were sent."""
+        """Drop the first ``size`` bytes, because they were sent."""
         self.position += size
         self._size -= size
 
 
 class OpenFile:
-    """The descriptor of a file. It is closed with the last reference to this object (rule 1)."""
+    """The descriptor of a file. It is closed together with the last reference to this object (rule 1)."""
 
     __slots__ = ("cuts", "descriptor")
 
@@ -107,10 +107,10 @@ class OpenFile:
 
 
 def spill(folder: Path | None, buffers: Sequence[Buffer]) -> FileRecords:
-    """Write buffers to a file without a name, from which they are read later. ``OSError`` if that fails.
+    """Write buffers to a nameless file, from which they are read later. Raises ``OSError`` if that fails.
 
     Args:
-        folder: the file is created on its file system.
+        folder: a folder on the file system for the file.
     """
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         source = OpenFile(os.dup(file.fileno()))

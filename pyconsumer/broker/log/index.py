@@ -62,11 +62,11 @@ def _write_many(index: OffsetIndex | TimeIndex) -> None:
 
 
 class OffsetIndex:
-    """Maps an offset to the position of a batch at or before it.
+    """Maps an offset to the position of a batch. That batch contains the offset or comes before it.
 
     Args:
-        name: of the file, whose entries are loaded.
-        base_offset: the segment's.
+        name: name of the file. Its entries are loaded.
+        base_offset: base offset of the segment.
     """
 
     def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
@@ -97,7 +97,7 @@ class OffsetIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """Return offset and position of the last entry. Without entries: the base offset and 0."""
+        """Return offset and position of the last entry. If there are no entries, return the base offset and 0."""
         if not self._offsets:
             return self._base, 0
         return self._base + self._offsets[-1], self._positions[-1]
@@ -109,18 +109,24 @@ class OffsetIndex:
         _maybe_write(self, len(self._offsets) - self._written)
 
     def extend(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
-        """Add entries, and write them. If that fails, they are written later."""
+        """Add entries and write them. If the write fails, they are written later."""
         self._offsets.extend([offset - self._base for offset in offsets])
         self._positions.extend(list(positions))
         _write_many(self)
 
     def entry_before(self, offset: int) -> tuple[int, int]:
-        """Return offset and position of the last entry of a batch that ends before ``offset``, like ``last_entry``."""
+        """Return offset and position of the last entry whose batch ends before ``offset``.
+
+        If there is none, return the base offset and 0.
+        """
         index = bisect_left(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
         return (self._base + self._offsets[index], self._positions[index]) if index >= 0 else (self._base, 0)
 
     def position_before(self, offset: int) -> int:
-        """Return the position of the last indexed batch whose last offset is at most ``offset``, or 0 without one."""
+        """Return the position of the last indexed batch whose last offset is at most ``offset``.
+
+        If there is none, return 0.
+        """
         index = bisect_right(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
         return self._positions[index] if index >= 0 else 0
 
@@ -130,7 +136,10 @@ class OffsetIndex:
         return self._positions[index] if index >= 0 else 0
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch that begins at or after ``position``, None without one."""
+        """Return the last offset of the first indexed batch that begins at or after ``position``.
+
+        If there is none, return None.
+        """
         index = bisect_left(self._positions, position)
         return self._base + self._offsets[index] if index < len(self._positions) else None
 
@@ -146,7 +155,7 @@ class OffsetIndex:
             self._written = count
 
     def reset(self) -> None:
-        """Remove all entries, also from the file."""
+        """Remove all entries. They are removed from the file, too."""
         del self._offsets[:]
         del self._positions[:]
         self._written = 0
@@ -169,7 +178,10 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Maps a timestamp to an offset up to which no record has a greater one. Arguments as of :class:`OffsetIndex`."""
+    """Maps a timestamp to an offset. No record up to that offset has a greater timestamp.
+
+    The arguments are those of :class:`OffsetIndex`.
+    """
 
     def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
         self._base = base_offset
@@ -202,18 +214,21 @@ class TimeIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """Return timestamp and offset of the last entry. Without entries: -1 and the base offset."""
+        """Return timestamp and offset of the last entry. If there are no entries, return -1 and the base offset."""
         if not self._timestamps:
             return -1, self._base
         return self._timestamps[-1], self._base + self._offsets[-1]
 
     def entry_up_to(self, offset: int) -> tuple[int, int]:
-        """Return the last entry that is not after ``offset``, as ``last_entry`` does."""
+        """Return timestamp and offset of the last entry whose offset is not after ``offset``."""
         index = bisect_right(self._offsets, offset - self._base) - 1
         return (self._timestamps[index], self._base + self._offsets[index]) if index >= 0 else (-1, self._base)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add the greatest timestamp so far with the offset of its batch, if it is greater than the last."""
+        """Add the greatest timestamp of the segment with the offset of its batch.
+
+        If it is not greater than the last entry's timestamp, do nothing.
+        """
         if self._timestamps and timestamp <= self._timestamps[-1]:
             return
         self._timestamps.append(timestamp)
@@ -221,7 +236,7 @@ class TimeIndex:
         _maybe_write(self, len(self._timestamps) - self._written)
 
     def extend(self, timestamps: Sequence[int], offsets: Sequence[int]) -> None:
-        """Add entries, and write them. If that fails, they are written later."""
+        """Add entries and write them. If the write fails, they are written later."""
         self._timestamps.extend(list(timestamps))
         self._offsets.extend([offset - self._base for offset in offsets])
         _write_many(self)
@@ -243,7 +258,7 @@ class TimeIndex:
         return self._base + self._offsets[index] if index >= 0 else self._base
 
     def reset(self) -> None:
-        """Remove all entries, also from the file."""
+        """Remove all entries. They are removed from the file, too."""
         del self._timestamps[:]
         del self._offsets[:]
         self._written = 0

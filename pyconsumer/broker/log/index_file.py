@@ -1,4 +1,4 @@
-"""The file of an offset or time index, without its format. State: the size of the file."""
+"""The file of an index: opens, reads and writes it. State: the size of the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _log = Log(__name__)
 
 
 class IndexFile:
-    """The file of an index. It is open only while it is read or written, so that many logs need few descriptors."""
+    """The file of an index.
+
+    It is open only while it is read or written, so that many logs need few descriptors.
+    """
 
     __slots__ = ("_name", "_storage", "size")
 
@@ -44,7 +47,7 @@ class IndexFile:
         return crc32(self.load())
 
     def put(self, position: int, data: bytes) -> None:
-        """Write ``data`` at ``position``, as the end of the file."""
+        """Write ``data`` at ``position``. The file then ends after this data."""
         if self._storage.durable:
             with closing(self._storage.open(self._name)) as file:
                 file.truncate(position)
@@ -52,7 +55,7 @@ class IndexFile:
             self.size = position + len(data)
 
     def truncate(self, size: int) -> None:
-        """Truncate the file if it is longer. If that fails, the next :meth:`put` does it."""
+        """Truncate the file if it is longer than ``size``. If that fails, the next :meth:`put` does it."""
         if self._storage.durable and self.size > size:
             try:
                 with closing(self._storage.open(self._name)) as file:

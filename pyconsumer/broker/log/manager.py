@@ -1,4 +1,4 @@
-"""All logs of one broker, which this module owns: their folders, checkpoints and periodic tasks.
+"""All logs of one broker: opens and removes them, and writes their checkpoints.
 
 A broker's folder has one folder for each partition (``topic-0``), Kafka's checkpoint files, and after a clean shutdown
 the marker ``.kafka_cleanshutdown``, which is removed at the next start.
@@ -77,7 +77,7 @@ def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
 
 @dataclass(frozen=True, slots=True)
 class LogToOpen:
-    """A partition whose log is opened at the start, with its topic's id and settings."""
+    """A partition whose log must be opened at the start, with the id and settings of its topic."""
 
     tp: TopicPartition
     topic_id: bytes
@@ -86,12 +86,12 @@ class LogToOpen:
 
 @dataclass(slots=True)
 class Recovery:
-    """The progress of a start.
+    """The progress of opening all logs at the start.
 
     Attributes:
-        done, count: how many logs are open, and how many there are.
+        done, count: the number of open logs, and the number of all logs.
         tp: the log that is being opened.
-        read_bytes, size_bytes: how much of it has been read, and its size.
+        read_bytes, size_bytes: the number of bytes of this log that have been read, and its size.
     """
 
     count: int
@@ -101,11 +101,11 @@ class Recovery:
     size_bytes: int = 0
 
     def begin(self, tp: TopicPartition, size_bytes: int) -> None:
-        """Begin with a log."""
+        """Record that a log is now being opened."""
         self.tp, self.read_bytes, self.size_bytes = tp, 0, size_bytes
 
     def advance(self, read_bytes: int) -> None:
-        """Record that more of the log has been read."""
+        """Record how much of the log has been read."""
         self.read_bytes += read_bytes
 
     def end(self) -> None:
@@ -124,11 +124,11 @@ class LogManager:
     """The logs in ``folder``, or in memory if it is None.
 
     Args:
-        is_deleted: returns whether the topic with an id was deleted. Folders of unknown topics that were not deleted
-            are strays. They are moved aside, never removed.
+        is_deleted: returns whether the topic with this id was deleted. A folder whose topic is unknown and was not
+            deleted is a stray. Strays are moved aside and never removed.
 
     Attributes:
-        clean: the last shutdown was clean, and :meth:`started` has not been called yet.
+        clean: True if the last shutdown was clean and :meth:`started` has not been called yet.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class LogManager:
             self._checkpoints = {name: self._load(name) for name in self._checkpoints}
 
     def started(self) -> None:
-        """Ignore the marks of the last shutdown from now on: logs that are opened later are new."""
+        """Ignore the marks of the last shutdown from now on, because logs that are opened later are new."""
         self.clean = False
         self._checked.clear()
 
@@ -179,13 +179,13 @@ class LogManager:
         return self._checkpoints[_HIGH_WATERMARKS]
 
     def open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog:
-        """Return the log of a partition. It is created, or opened unless :meth:`opening_all` has opened it."""
+        """Return the log of a partition. If :meth:`opening_all` has not opened it, it is opened or created."""
         for _ in self._opening(tp, topic_id, config):
             pass
         return self.logs[tp]
 
     def opening_all(self, wanted: Iterable[LogToOpen], recovery: Recovery) -> Iterator[None]:
-        """Open logs in steps, before the broker serves requests. Those that cannot be opened are left out."""
+        """Open logs in steps, before the broker serves requests. Logs that cannot be opened are left out."""
         for one in wanted:
             size = 0 if self.clean or self.folder is None else _log_bytes(str(self._folder_of(one.tp)))
             recovery.begin(one.tp, size)
@@ -199,7 +199,7 @@ class LogManager:
             yield
 
     def close_others(self, known: Mapping[str, bytes]) -> None:
-        """Close the logs whose topics were deleted while :meth:`opening_all` ran.
+        """Close the logs of topics that were deleted while :meth:`opening_all` ran.
 
         Args:
             known: the topic ids of this broker's partitions, by the names of their folders.
@@ -302,10 +302,10 @@ class LogManager:
         )
 
     def remove_strays(self, known: Mapping[str, bytes]) -> None:
-        """Remove the folders of deleted topics. Move those of unknown topics aside, as Apache Kafka does.
+        """Remove the folders of deleted topics. Move the folders of unknown topics aside, as Apache Kafka does.
 
-        A topic may have been deleted just before a crash, or while this broker was down. The checkpoints' entries of
-        partitions without a folder are removed too.
+        A topic may have been deleted just before a crash, or while this broker was down. Entries of the checkpoints are
+        removed, too, if their partition has no folder.
 
         Args:
             known: the topic ids of this broker's partitions, by the names of their folders.
@@ -355,16 +355,16 @@ class LogManager:
         self._checkpoints[name] = offsets
 
     def write_log_starts(self) -> None:
-        """Write the log start offsets now, because deleted records must not become readable again after a crash."""
+        """Write the log start offsets now. Otherwise deleted records could become readable again after a crash."""
         if self.folder is not None:
             self._write(
                 _LOG_STARTS, {tp: log.log_start_offset for tp, log in self.logs.items() if log.log_start_offset}
             )
 
     def flushers(self) -> list[tuple[PartitionLog, int, list[Callable[[], None]]]]:
-        """Return, for each log with segments to flush, its recovery point after the flush and the calls that flush.
+        """For each log with segments to flush, return the calls that flush them, and the recovery point after that.
 
-        The calls may run in another thread.
+        Any thread may run these calls.
         """
         found = []
         for log in self.logs.values():
@@ -374,7 +374,7 @@ class LogManager:
         return found
 
     def flush_due(self) -> None:
-        """Flush the logs whose ``flush.ms`` has passed. One that fails is tried again the next time."""
+        """Flush the logs whose ``flush.ms`` has passed. If a flush fails, it is tried again at the next call."""
         for tp, log in self.logs.items():
             try:
                 log.flush_if_due()
@@ -393,8 +393,8 @@ class LogManager:
         """Close all logs, and write the checkpoints and the marker of a clean shutdown.
 
         Args:
-            high_watermarks: for the checkpoint.
-            flush: flush everything to disk. Otherwise a crash of the machine may lose data.
+            high_watermarks: the high watermarks for the checkpoint.
+            flush: True flushes everything to disk. With False, a crash of the machine may lose data.
         """
         marks = {}
         for tp, log in self.logs.items():

@@ -1,4 +1,4 @@
-"""The log of one partition: appends, reads, the rolling and removal of segments, truncation.
+"""The log of one partition: appends, reads, rolling, retention, truncation.
 
 The log owns its segments, its leader epochs and its producers' state. The high watermark belongs to the partition's
 replicas: callers pass the offset up to which the log may be read or deleted. A log is opened by
@@ -60,11 +60,10 @@ _OFFSET_INDEX_ENTRY = 8
 
 
 class AppendResult(NamedTuple):
-    """The offsets of the first and last record of an append, and its log append time in ms (-1 with CreateTime).
+    """The result of an append: offsets of the first and last record, and log append time in ms (-1 with CreateTime).
 
-    ``duplicate``: the batch was not stored, and the other fields are those of the original batch (KIP-98).
-    ``size_bytes``:
-    the number of bytes that were stored.
+    If ``duplicate`` is True, the batch was not stored, and the other fields describe the original batch (KIP-98).
+    ``size_bytes`` is the number of bytes that were stored.
     """
 
     first_offset: int
@@ -75,7 +74,7 @@ class AppendResult(NamedTuple):
 
 
 class FoundOffset(NamedTuple):
-    """A record found by time: its offset, timestamp in ms and leader epoch."""
+    """A record that was found by time. It has the record's offset, timestamp in ms and leader epoch."""
 
     offset: int
     timestamp: int
@@ -83,14 +82,14 @@ class FoundOffset(NamedTuple):
 
 
 class PartitionLog:
-    """A log whose segments were opened, and recovered where needed, by :func:`~.recovery.open_log`.
+    """The log of one partition. :func:`~.recovery.open_log` has opened its segments and recovered them if necessary.
 
     Attributes:
         config: the topic's settings.
         log_start_offset: the first offset that can be read.
-        recovery_point: everything before it has been flushed to disk.
-        truncations: the number of truncations so far.
-        producers, epochs: the state of producers, and the leader epochs, derived from the batches.
+        recovery_point: all records before this offset have been flushed to disk.
+        truncations: how often the log was truncated.
+        producers, epochs: the state of producers and the leader epochs. Both are derived from the batches.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class PartitionLog:
         self.config = config
 
     def confirm_flush(self, offset: int) -> None:
-        """Record that everything before an offset has been flushed to disk."""
+        """Record that all records before an offset have been flushed to disk."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
 
     # --- size and segments
@@ -150,7 +149,7 @@ class PartitionLog:
 
     @property
     def segments(self) -> list[Segment]:
-        """Return all segments, oldest first. Appends go to the last one."""
+        """Return all segments, the oldest first. Records are appended to the last segment."""
         return list(self._segments)
 
     # --- appending
@@ -166,17 +165,18 @@ class PartitionLog:
     ) -> AppendResult:
         """Check batches, assign their offsets, and write them.
 
-        The batches are not flushed to disk. The caller calls :meth:`flush_if_many` after it has updated its own state,
-        because the records stay in the log if the flush fails.
+        The batches are not flushed to disk. If the flush fails, the records stay in the log. So the caller first
+        updates its own state, and then calls :meth:`flush_if_many`.
 
         Args:
-            records: whole batches, from a client exactly one. A ``bytearray`` or a writable view is changed in place.
-            leader_epoch: written into the batches.
-            from_client: False for batches of a coordinator, which have no sequences.
+            records: whole batches. From a client it is exactly one batch. A ``bytearray`` or a writable view is changed
+                in place.
+            leader_epoch: the leader epoch to write into the batches.
+            from_client: False for batches of a coordinator, which have no sequence numbers.
             guard, verify: see :meth:`ProducerState.check`.
 
         Raises:
-            KafkaError: a batch is invalid, see :mod:`.validation` and :mod:`.producer_state`. Nothing was stored.
+            KafkaError: a batch is invalid (see :mod:`.validation` and :mod:`.producer_state`). Nothing was stored.
             OSError: the batches could not be written. Nothing was stored.
         """
         config, now_ms = self.config, self._clock.wall_ms()
@@ -220,11 +220,12 @@ class PartitionLog:
         """Write the marker that ends a producer's transaction.
 
         Args:
-            transaction_version: of the transaction. From 2 on the marker has a greater epoch than the records.
+            transaction_version: version of the transaction. From version 2 on, the marker has a greater epoch than the
+                records.
 
         Raises:
-            InvalidProducerEpochError, TransactionCoordinatorFencedError: the log has a newer epoch, see rule 7 of
-                :mod:`.producer_state`. Nothing was stored.
+            InvalidProducerEpochError, TransactionCoordinatorFencedError: the log has a newer epoch (rule 7 of
+                :mod:`.producer_state`). Nothing was stored.
             OSError: the marker could not be written. Nothing was stored.
         """
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
@@ -248,7 +249,7 @@ class PartitionLog:
         return AppendResult(first_offset, first_offset, -1, False, len(records))
 
     def append_as_follower(self, records: Buffer) -> int:
-        """Append batches that were read from the leader's log, with their offsets and leader epochs.
+        """Append batches that were read from the leader's log. They keep their offsets and leader epochs.
 
         The caller calls :meth:`flush_if_many` afterwards.
 
@@ -256,8 +257,8 @@ class PartitionLog:
             The number of bytes that were stored. An incomplete batch at the end is left out.
 
         Raises:
-            CorruptRecordError: a batch is damaged, or does not follow the last one. Nothing was stored.
-            OSError: the batches could not be written. Those in segments before the failure were stored.
+            CorruptRecordError: a batch is damaged, or it does not follow the last batch of the log. Nothing was stored.
+            OSError: the batches could not be written. Batches in earlier segments than the failed one were stored.
         """
         now_ms, stored = self._clock.wall_ms(), 0
         batches = scan(records)
@@ -354,7 +355,10 @@ class PartitionLog:
         self._jitter_ms = self._choose_jitter()
 
     def write_snapshot(self) -> None:
-        """Write the producers' state as of the log end offset, even without producers: replay starts there."""
+        """Write the producers' state as of the log end offset.
+
+        This is done even if there are no producers, because replay starts there.
+        """
         end = self.log_end_offset
         if self.storage.durable and end > self._bases[0] and end != self._last_snapshot:
             self.storage.write_small(segment_name(end, "snapshot"), self.producers.snapshot(), sync=False)
@@ -377,15 +381,16 @@ class PartitionLog:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Return the bytes of batches from the one with ``offset`` on, up to the end of its segment.
+        """Return the bytes of batches, from the batch with ``offset`` to the end of its segment.
 
         Args:
-            max_bytes: the most bytes to return. The last batch may be incomplete because of it, but not the first.
-            end_offset: batches that begin at or after it are not returned (high watermark or last stable offset).
-            at_least_one: return the first batch even if it is larger than ``max_bytes`` (KIP-74).
+            max_bytes: the most bytes to return. This may cut off the last batch, but never the first.
+            end_offset: batches that begin at or after this offset are not returned. It is the high watermark or the
+                last stable offset.
+            at_least_one: True returns the first batch even if it is larger than ``max_bytes`` (KIP-74).
 
         Returns:
-            The bytes, empty if there are none to read.
+            The bytes. Empty if there are no batches to read.
 
         Raises:
             OffsetOutOfRangeError: the offset is before the log start offset or after the log end offset.
@@ -396,7 +401,7 @@ class PartitionLog:
     def records(
         self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool, most_read: int
     ) -> bytes | FileRecords:
-        """Return the batches of :meth:`read`. More than ``most_read`` bytes are read later.
+        """Return the batches of :meth:`read`. If they have more than ``most_read`` bytes, they are read later.
 
         Arguments and errors are those of :meth:`read`.
         """
@@ -440,7 +445,7 @@ class PartitionLog:
         return None
 
     def is_readable(self, offset: int, end_offset: int) -> bool:
-        """Return whether a batch before ``end_offset`` is found for ``offset``. It always is in an undamaged log."""
+        """Return whether a batch before ``end_offset`` is found for ``offset``. In an undamaged log it always is."""
         for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
             found = segment.locate(offset)
             if found is not None:
@@ -458,8 +463,8 @@ class PartitionLog:
         """Return the aborted transactions with records in a range of offsets, in the order of their markers.
 
         Args:
-            offset: the first of the range.
-            end_offset: the offset after the range, at most the last stable offset.
+            offset: the first offset of the range.
+            end_offset: the offset after the range. It must not be above the last stable offset.
         """
         found: list[AbortedTransaction] = []
         for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
@@ -471,9 +476,9 @@ class PartitionLog:
         return found
 
     def upper_bound(self, offset: int, size_bytes: int) -> int:
-        """Return an offset greater than those of all records in ``size_bytes`` from the batch with ``offset`` on.
+        """Return an offset above all records in the ``size_bytes`` that start with the batch of ``offset``.
 
-        It comes from the index, so it may be the offset of a later batch.
+        The bound comes from the index, so it may be the offset of a later batch.
         """
         segment = self._segments[max(0, bisect_right(self._bases, offset) - 1)]
         found = segment.locate(offset)
@@ -483,7 +488,7 @@ class PartitionLog:
         return segment.next_offset if after is None else after + 1
 
     def raw(self, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
-        """Yield all batches from the log start offset to the end, in pieces of whole batches."""
+        """Yield all batches from the log start offset to the end. Each piece has whole batches."""
         offset = self.log_start_offset
         while offset < self.log_end_offset:
             data = self.read(offset, piece_bytes, self.log_end_offset, at_least_one=True)
@@ -496,7 +501,7 @@ class PartitionLog:
     # --- lookups by time
 
     def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
-        """Return the first record whose timestamp is ``timestamp`` (ms) or greater, None if there is none."""
+        """Return the first record whose timestamp (ms) is ``timestamp`` or greater, or None."""
         for segment in self._segments:
             if segment.max_timestamp < timestamp or segment.next_offset <= self.log_start_offset:
                 continue
@@ -509,10 +514,10 @@ class PartitionLog:
         return None
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """Return the first record with the greatest timestamp in the log, None if it is empty (KIP-734).
+        """Return the first record with the greatest timestamp in the log, or None if the log is empty (KIP-734).
 
-        Records before the log start offset are left out. (Java's broker looks at whole segments only and may return
-        such a record, which cannot be read.)
+        Records before the log start offset are left out. (Java's broker looks only at whole segments. It may return
+        such a record, although it cannot be read.)
         """
         readable = [
             segment for segment in self._segments if segment.next_offset > self.log_start_offset and segment.size_bytes
@@ -576,7 +581,7 @@ class PartitionLog:
     # --- deletion and replacement
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Delete the records before ``offset``: they become unreadable, and segments before it are removed."""
+        """Delete the records before ``offset``. They become unreadable, and segments before it are removed."""
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
@@ -587,7 +592,10 @@ class PartitionLog:
         self._drop(count)
 
     def delete_old_segments(self, end_offset: int) -> int:
-        """Remove segments before ``end_offset`` by ``retention.ms`` and ``retention.bytes``. Return their number."""
+        """Remove segments before ``end_offset`` according to ``retention.ms`` and ``retention.bytes``.
+
+        Return their number.
+        """
         removed = 0
         config = self.config
         if config.delete:
@@ -638,13 +646,13 @@ class PartitionLog:
                     self.storage.remove(segment_name(offset, "snapshot"))
 
     def replace(self, old: list[Segment], new: Segment | None) -> None:
-        """Replace adjacent segments with a compacted one, which was written with the suffix ``.cleaned``.
+        """Replace adjacent segments by a compacted segment, which was written with the suffix ``.cleaned``.
 
-        After a crash, recovery finds either the old segments or the new one: the rename to ``.swap`` decides.
+        After a crash, recovery finds either the old segments or the new one. The rename to ``.swap`` decides which.
 
         Raises:
-            OSError: a file could not be renamed or removed. The old segments were replaced only if ``new`` is among the
-                segments.
+            OSError: a file could not be renamed or removed. If ``new`` is among the segments, the old segments were
+                replaced. Otherwise they were not.
         """
         start = self._segments.index(old[0])
         if new is not None:
@@ -693,7 +701,7 @@ class PartitionLog:
                 return
 
     def restart_at(self, offset: int) -> None:
-        """Remove all records, so that the log begins and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
+        """Remove all records, so that the log starts and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
         self.truncations += 1
         for segment in self._segments:
             segment.remove()
@@ -717,31 +725,36 @@ class PartitionLog:
         self._last_flush = self._clock.now()
 
     def flush_if_many(self) -> None:
-        """Flush everything to disk if ``flush.messages`` records are not flushed. ``OSError`` if that fails."""
+        """Flush everything to disk if ``flush.messages`` records are not flushed yet.
+
+        Raises ``OSError`` if that fails.
+        """
         limit = self.config.flush_messages
         if limit < _MAX_RELATIVE_OFFSET and self.log_end_offset - self.recovery_point >= limit:
             self.flush()
 
     def flush_if_due(self) -> None:
-        """Flush everything to disk if ``flush.ms`` has passed since the last time."""
+        """Flush everything to disk if ``flush.ms`` has passed since the last flush."""
         unflushed = self.log_end_offset > self.recovery_point
         if unflushed and (self._clock.now() - self._last_flush) * 1000 >= self.config.flush_ms:
             self.flush()
 
     def flushers(self) -> tuple[int, list[Callable[[], None]]]:
-        """Return the recovery point after all closed segments are flushed, and the calls that flush them.
+        """Return the calls that flush all closed segments, and the recovery point after that.
 
-        The calls may run in another thread.
+        Any thread may run these calls.
         """
         point = self._active.base_offset
         calls = [segment.flusher() for segment in self._segments if segment is not self._active]
         return point, [call for call in calls if call is not None]
 
     def close(self, *, flush: bool = True) -> list[list[int]]:
-        """Write the snapshot, leader epochs and indexes, and close the files. Flush them to disk with ``flush`` only.
+        """Write the snapshot, leader epochs and indexes, and close the files.
+
+        Only with ``flush`` are they flushed to disk.
 
         Returns:
-            The marks of the segments, see :meth:`Segment.mark`.
+            The marks of the segments (see :meth:`Segment.mark`).
         """
         self.write_snapshot()
         self.epochs.write()

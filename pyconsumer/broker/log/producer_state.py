@@ -1,4 +1,4 @@
-"""The producers of a log: a batch that is sent twice is stored once, and open transactions are tracked (KIP-98).
+"""Producers of a log: rejects duplicate and out-of-order batches, and tracks transactions (KIP-98).
 
 Rules, per producer id and partition:
 
@@ -73,9 +73,9 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class BatchMetadata(NamedTuple):
-    """A batch of a producer: its last sequence and offset, the number of records before the last, its timestamp in ms.
+    """A stored batch of a producer: its last sequence number, its last offset, and its timestamp in ms.
 
-    ``offset_delta`` is the last offset minus the first.
+    ``offset_delta`` is the last offset minus the first offset.
     """
 
     last_sequence: int
@@ -94,11 +94,11 @@ class BatchMetadata(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class VerificationGuard:
-    """Permission to open a transaction in a partition, valid while the partition keeps it (rule 6).
+    """The permission to open a transaction in a partition. It is valid as long as the partition keeps it (rule 6).
 
     Args:
-        lowest_sequence: the lowest of the batches that are being verified.
-        is_strict: the producer's first sequence must be 0 (rule 5).
+        lowest_sequence: the lowest sequence number of the batches that are being verified.
+        is_strict: True if the producer's first sequence number must be 0 (rule 5).
     """
 
     epoch: int
@@ -115,10 +115,10 @@ class ProducerEntry:
     """The state of one producer id.
 
     Attributes:
-        batches: its last five batches in its present epoch, oldest first.
-        last_timestamp: of its last batch or marker, in ms.
-        coordinator_epoch: of its last end marker.
-        current_txn_first_offset: the first offset of its open transaction, -1 without one.
+        batches: the last five batches of the producer in its present epoch, the oldest first.
+        last_timestamp: timestamp of the last batch or marker, in ms.
+        coordinator_epoch: coordinator epoch of the last end marker.
+        current_txn_first_offset: the first offset of the open transaction, or -1.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "epoch", "last_timestamp", "producer_id")
@@ -132,7 +132,7 @@ class ProducerEntry:
         self.current_txn_first_offset = -1
 
     def duplicate(self, batch: BatchInfo) -> BatchMetadata | None:
-        """Return the original if this batch is a duplicate, else None (rule 2)."""
+        """If this batch is a duplicate, return the original batch. Otherwise return None (rule 2)."""
         if batch.producer_epoch != self.epoch:
             return None
         for stored in self.batches:
@@ -148,7 +148,7 @@ class ProducerEntry:
             )
 
     def check(self, batch: BatchInfo) -> None:
-        """Raise unless the batch has a valid epoch and sequence (rules 1, 3 and 4)."""
+        """Raise an error if the batch has an invalid epoch or sequence number (rules 1, 3 and 4)."""
         self.check_epoch(batch.producer_epoch)
         if batch.producer_epoch != self.epoch:
             if batch.base_sequence != 0 and self.epoch != _NO_EPOCH:
@@ -174,11 +174,11 @@ class ProducerEntry:
         self.last_timestamp = batch.max_timestamp
 
     def begin_transaction(self, offset: int) -> None:
-        """Record that its transaction begins at ``offset``."""
+        """Record that a transaction of the producer begins at ``offset``."""
         self.current_txn_first_offset = offset
 
     def check_marker(self, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
-        """Raise unless an end marker has valid epochs (rule 7)."""
+        """Raise an error if an end marker has invalid epochs (rule 7)."""
         is_open = self.current_txn_first_offset >= 0
         if epoch < self.epoch or (transaction_version >= 2 and epoch == self.epoch and is_open):
             raise InvalidProducerEpochError(
@@ -191,7 +191,7 @@ class ProducerEntry:
             )
 
     def end_transaction(self, batch: BatchInfo, coordinator_epoch: int) -> int:
-        """Apply an end marker. Return the first offset of the transaction that it ends, -1 if none was open."""
+        """Apply an end marker. Return the first offset of the transaction that it ends, or -1 if none was open."""
         if batch.producer_epoch != self.epoch:
             self.epoch = batch.producer_epoch
             self.batches.clear()
@@ -204,7 +204,7 @@ class ProducerEntry:
     def restored(
         cls, producer_id: int, epoch: int, timestamp: int, coordinator_epoch: int, txn_first_offset: int
     ) -> ProducerEntry:
-        """Return an entry with the fields of a snapshot, without batches."""
+        """Create an entry with the fields of a snapshot. It has no batches."""
         entry = cls(producer_id, epoch)
         entry._restore(timestamp, coordinator_epoch, txn_first_offset)
         return entry
@@ -215,7 +215,7 @@ class ProducerEntry:
         self.current_txn_first_offset = txn_first_offset
 
     def follows(self, batch: BatchInfo) -> bool:
-        """Return whether the batch is of another epoch, or continues the sequence."""
+        """Return whether the batch continues the sequence, or has another epoch."""
         last = self.batches[-1].last_sequence if self.batches else -1
         return batch.producer_epoch != self.epoch or batch.base_sequence == (last + 1) & 0x7FFFFFFF
 
@@ -224,7 +224,10 @@ class ProducerEntry:
         self.batches.extend(BatchMetadata(*batch) for batch in batches)
 
     def refill(self, history: Sequence[ScannedBatch]) -> None:
-        """Add older batches, which a snapshot does not contain, if ``history`` ends with the oldest known one."""
+        """Add older batches, which a snapshot does not contain.
+
+        They are added if ``history`` ends with the oldest known batch.
+        """
         if self.batches and history and history[-1][1] == self.batches[0].last_offset:
             known = list(self.batches)[1:]
             self.batches.clear()
@@ -236,7 +239,7 @@ MarkerReader = Callable[[BatchInfo], EndTransactionMarker | None]
 
 
 class ProducerState:
-    """The producers of one partition, as of the batches before ``next_offset``."""
+    """The producers of one partition, according to the batches before ``next_offset``."""
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
@@ -259,14 +262,17 @@ class ProducerState:
         return iter(self._entries.values())
 
     def set_next_offset(self, offset: int) -> None:
-        """Record that the state is that of the log up to ``offset``."""
+        """Record that the state covers the log up to ``offset``."""
         self.next_offset = offset
 
     # --- transactions
 
     @property
     def first_unstable_offset(self) -> int:
-        """Return the first offset of a transaction that is open or ends at or after the high watermark, or -1."""
+        """Return the first offset of a transaction that is open, or whose marker is at or after the high watermark.
+
+        If there is none, return -1.
+        """
         first = next(iter(self._open), -1)
         if self._unreplicated:
             oldest = min(self._unreplicated)
@@ -283,18 +289,18 @@ class ProducerState:
         return bool(replicated)
 
     def is_open(self, producer_id: int, epoch: int = -1) -> bool:
-        """Return whether the producer has an open transaction, of this epoch if it is given."""
+        """Return whether the producer has an open transaction. If ``epoch`` is given, it must have this epoch."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and epoch in (-1, entry.epoch)
 
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, is_strict: bool
     ) -> VerificationGuard:
-        """Return the guard with which the producer may open a transaction after verification (rule 6).
+        """Return the guard that allows the producer to open a transaction after verification (rule 6).
 
         Args:
-            sequence: the first sequence of the batch to verify.
-            now_ms: wall time, for the guard's expiry.
+            sequence: the first sequence number of the batch to verify.
+            now_ms: the present time in ms, for the guard's expiry.
             is_strict: see :class:`VerificationGuard`.
         """
         guard = self._guards.get(producer_id)
@@ -310,7 +316,7 @@ class ProducerState:
         return guard is not None and self._guards.get(producer_id) is guard
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
-        """Raise ``InvalidProducerEpochError`` or ``TransactionCoordinatorFencedError`` for an old epoch (rule 7)."""
+        """Raise ``InvalidProducerEpochError`` or ``TransactionCoordinatorFencedError`` if an epoch is old (rule 7)."""
         entry = self._entries.get(producer_id)
         if entry is not None:
             entry.check_marker(epoch, coordinator_epoch, transaction_version)
@@ -318,7 +324,7 @@ class ProducerState:
     # --- batches
 
     def check_epochs(self, batches: Iterable[BatchInfo]) -> None:
-        """Check batches of the group coordinator. ``InvalidProducerEpochError`` if a producer's epoch is old."""
+        """Check batches of the group coordinator. Raises ``InvalidProducerEpochError`` if a producer's epoch is old."""
         for batch in batches:
             entry = self._entries.get(batch.producer_id)
             if entry is not None and batch.producer_id >= 0:
@@ -327,14 +333,14 @@ class ProducerState:
     def check(
         self, batches: Iterable[BatchInfo], guard: VerificationGuard | None = None, *, verify: bool = False
     ) -> BatchMetadata | None:
-        """Check batches of a client before they are appended.
+        """Check a client's batches before they are appended.
 
         Args:
-            guard: the one that :meth:`begin_verification` returned for them.
-            verify: a transaction may only be opened with a valid guard.
+            guard: the guard that :meth:`begin_verification` returned for these batches, or None.
+            verify: True allows a transaction to be opened only with a valid guard.
 
         Returns:
-            None if the batches may be appended. If one of them is a duplicate, its original.
+            None if the batches may be appended. If a batch is a duplicate, the original batch.
 
         Raises:
             InvalidProducerEpochError: the epoch is old (rule 1).
@@ -391,10 +397,10 @@ class ProducerState:
         """Add batches that were stored, or that were read from the log.
 
         Args:
-            read_marker: reads end markers. None if there are no control batches.
+            read_marker: a function that reads end markers. None if there are no control batches.
 
         Returns:
-            The transactions that markers among the batches abort.
+            The transactions that are aborted by markers among the batches.
         """
         aborted: list[AbortedTransaction] = []
         for batch in batches:
@@ -445,7 +451,7 @@ class ProducerState:
         self.next_offset = 0
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Remove producers without a transaction, and guards, that are older than ``producer.id.expiration.ms``."""
+        """Remove guards, and producers without a transaction, if they are older than ``producer.id.expiration.ms``."""
         limit = now_ms - expiration_ms
         idle = [
             entry.producer_id for entry in self if entry.last_timestamp < limit and entry.current_txn_first_offset < 0
@@ -520,10 +526,10 @@ class ProducerState:
         return found
 
     def become(self, producers: Iterable[ScannedProducer], ended: Mapping[int, int], next_offset: int) -> None:
-        """Replace the state with the result of a scan of the log.
+        """Replace the state by the result of a scan of the log.
 
         Args:
-            ended: the offset of the marker by the first offset, of transactions that have ended.
+            ended: the ended transactions: the offset of the marker by the first offset.
         """
         self._entries.clear()
         self._guards.clear()
@@ -539,10 +545,10 @@ class ProducerState:
         self.next_offset = next_offset
 
     def refill_later(self, read_tail: Callable[[], list[ScannedProducer]]) -> None:
-        """Read the batches that a snapshot lacks from the tail of the log when they are needed.
+        """Read the batches that a snapshot lacks from the tail of the log, but only when they are needed.
 
         Args:
-            read_tail: returns the producers in the tail of the log before the snapshot.
+            read_tail: returns the producers in the tail of the log, before the snapshot.
         """
         self._read_tail = read_tail
 
@@ -564,7 +570,7 @@ def _first_offset(producer: ScannedProducer) -> int:
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """Return the offsets of the snapshots among file names, in order."""
+    """Return the offsets of all snapshots in a list of file names, in order."""
     return sorted(int(name[:20]) for name in names if name.endswith(".snapshot") and name[:20].isdigit())
 
 
@@ -576,7 +582,10 @@ def remove_snapshots(storage: Storage, offsets: Iterable[int], end: int) -> None
 
 
 def newest_snapshot(storage: Storage, offsets: Sequence[int], limit: int) -> ProducerState:
-    """Return the state of the newest undamaged snapshot up to the offset ``limit``, or an empty state."""
+    """Return the state in the newest undamaged snapshot whose offset is at most ``limit``.
+
+    If there is none, return an empty state.
+    """
     state = ProducerState()
     for offset in reversed(offsets):
         if offset > limit:

@@ -1,4 +1,4 @@
-"""Opening a log: an empty one, after a clean shutdown, or after a crash. Functions that return a ``PartitionLog``.
+"""Opening a log after a clean shutdown or after a crash. Functions that return a ``PartitionLog``.
 
 After a clean shutdown only the end of the log is read. After a crash, the batches after the recovery point are read in
 one pass and their checksums verified. The log is truncated at the first incomplete or damaged batch. Batches are
@@ -43,7 +43,7 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> PartitionLog:
-    """Open the log in a folder, which may be empty, by all steps of :func:`opening_log`."""
+    """Open the log in a folder, which may be empty. This runs all steps of :func:`opening_log`."""
     steps = opening_log(
         storage,
         topic_partition,
@@ -75,18 +75,18 @@ def opening_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> Generator[int, None, PartitionLog]:
-    """Open the log in a folder, which may be empty, in steps. Each yields how many bytes it has read.
+    """Open the log in a folder, which may be empty. This is done in steps. Each step yields how many bytes it has read.
 
     Args:
-        clean: it was closed in a clean shutdown, so it need not be checked.
-        marks: those of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
+        clean: True if the log was closed in a clean shutdown, so it need not be checked.
+        marks: the marks of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
             recovered as after a crash.
-        must_be_unchanged: check the whole log if a file was written to since the clean shutdown.
-        recovery_point, log_start_offset: from the checkpoints, or 0 without them.
+        must_be_unchanged: True checks the whole log if a file was written to after the clean shutdown.
+        recovery_point, log_start_offset: the values from the checkpoints. 0 if there are none.
 
     Raises:
         OSError: a file cannot be read or written.
-        CorruptRecordError: a batch that is not truncated, because it was flushed long ago, has a damaged header.
+        CorruptRecordError: a batch has a damaged header and cannot be truncated, because it was flushed long ago.
     """
     names = set(storage.names())
     if _finish_compaction(storage, names):

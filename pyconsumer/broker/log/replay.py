@@ -1,4 +1,4 @@
-"""Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass.
+"""Recovery of a log's batches and of the producers' state after a crash.
 
 The functions are generators. Each step reads 1 MiB at most and yields its size, and other work runs between steps. They
 have no state.
@@ -32,8 +32,8 @@ class Replayed(NamedTuple):
 
     Attributes:
         producers: the state of all producers.
-        snapshot_offset: of the snapshot that it was loaded from, 0 if there was none.
-        epochs: the leader epochs of the batches that were read, with their start offsets.
+        snapshot_offset: offset of the snapshot that was loaded, or 0 if there was none.
+        epochs: the leader epochs of the batches that were read, and their start offsets.
     """
 
     producers: ProducerState
@@ -44,12 +44,12 @@ class Replayed(NamedTuple):
 def replaying(
     storage: Storage, segments: Sequence[Segment], snapshots: Sequence[int], end: int, *, clean: bool = False
 ) -> Generator[int, None, Replayed]:
-    """Rebuild the producers' state, and the transaction indexes, from the newest snapshot on.
+    """Rebuild the producers' state and the transaction indexes, starting with the newest snapshot.
 
     Args:
         snapshots: the offsets of the snapshots, in order.
-        end: the log end offset. Snapshots of later offsets are removed.
-        clean: the log was closed in a clean shutdown, so if there is no snapshot, there were no producers.
+        end: the log end offset. Snapshots with a later offset are removed.
+        clean: True if the log was closed in a clean shutdown. If it then has no snapshot, there were no producers.
 
     Raises:
         CorruptRecordError: a header is damaged.
@@ -78,15 +78,17 @@ def recovering(
     *,
     all_epochs: bool,
 ) -> Generator[int, None, Replayed]:
-    """Check the batches after the recovery point, truncate the log at the first damage, and rebuild the derived state.
+    """Check the batches after the recovery point, and truncate the log at the first damage.
 
-    The segment that contains the recovery point is read from its last index entry before that point. An earlier segment
-    is read only if it ends after the newest snapshot of producers.
+    The derived state is rebuilt.
+
+    The segment that contains the recovery point is read from the last index entry before that point. Earlier segments
+    are read only if they end after the newest snapshot of producers.
 
     Args:
-        segments: those after the damage are removed from the list.
+        segments: the segments of the log. Those after the damage are removed from this list.
         snapshots: the offsets of the snapshots of producers, in order.
-        all_epochs: no leader epochs are known, so all batches are read.
+        all_epochs: True if no leader epochs are known, so that all batches must be read.
 
     Raises:
         CorruptRecordError: a header is damaged in a segment that was flushed before the crash.
@@ -174,7 +176,7 @@ def _remove_after(segments: list[Segment], index: int, invalid: int, tp: TopicPa
 
 
 def tail_before(segments: Sequence[Segment], offset: int) -> list[ScannedProducer]:
-    """Return the producers, with their last batches, in the last few MiB of a log before an offset.
+    """Return the producers in the last few MiB of a log before an offset, with their last batches.
 
     Raises:
         OSError: the log cannot be read.

@@ -1,4 +1,4 @@
-"""One segment: a file of record batches in the order of their offsets, and its three indexes, which it owns.
+"""One segment: a file of record batches, and its three indexes.
 
 A segment finds the positions of batches. :class:`~pyconsumer.broker.log.partition_log.PartitionLog` owns the segments
 and decides which batches are appended, and up to which offset they are read. A segment is appended to, then sealed, and
@@ -47,14 +47,15 @@ _MARK_LENGTH: Final = 13
 
 
 class Segment:
-    """The batches from ``base_offset`` on.
+    """A file of batches, from ``base_offset`` on.
 
     Attributes:
         next_offset: the offset after the last batch.
-        max_timestamp: the greatest timestamp in ms, -1 without any. ``max_timestamp_offset`` is the last offset of its
-            batch. Batches that compaction has emptied are left out.
-        first_timestamp: the max timestamp of the first batch, -1 if there is none. ``segment.ms`` counts from it.
-        created_ms: wall time of the first append. ``segment.ms`` counts from it if records have no timestamp.
+        max_timestamp: the greatest timestamp in ms, or -1. ``max_timestamp_offset`` is the last offset of its batch.
+            Batches that became empty by compaction are left out.
+        first_timestamp: the greatest timestamp of the first batch, or -1. ``segment.ms`` starts at this time.
+        created_ms: the time (ms since the epoch) of the first append. If records have no timestamps, ``segment.ms``
+            starts at this time.
 
     Args:
         names: the names of the existing files, if the caller knows them.
@@ -143,11 +144,11 @@ class Segment:
         """Write whole batches at the end.
 
         Args:
-            batches: their headers, with their offsets in the log.
-            buffers: their bytes, in any number of pieces.
+            batches: the headers of the batches, with their offsets in the log.
+            buffers: the bytes of the batches, in any number of pieces.
 
         Raises:
-            OSError: the file could not be written, and is unchanged.
+            OSError: the batches could not be written. The file is unchanged.
         """
         position = self._log.size
         self._log.append(buffers)
@@ -195,7 +196,10 @@ class Segment:
             self._unsynced = False
 
     def flusher(self) -> Callable[[], None] | None:
-        """Return a function that flushes the batches to disk in any thread, or None if they are on disk."""
+        """Return a function that flushes the batches to disk, in any thread.
+
+        Return None if they are on disk already.
+        """
         if not self._unsynced:
             return None
         self._unsynced = False
@@ -233,15 +237,15 @@ class Segment:
     # --- reading
 
     def read(self, position: int, size: int) -> bytes:
-        """Return ``size`` bytes from a position, fewer only at the end."""
+        """Return ``size`` bytes, starting at ``position``. At the end of the file there may be fewer."""
         return self._log.read(position, size)
 
     def records(self, position: int, size: int) -> FileRecords:
-        """Return ``size`` bytes from a position that are read later."""
+        """Return an object for ``size`` bytes, starting at ``position``. They are read later."""
         return self._log.records(position, size)
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Return position and size of the first batch that ends at or after ``offset``, or None if there is none."""
+        """Return position and size of the first batch that ends at or after ``offset``, or None."""
         size = self._log.size
         after, before, at, batch_size = self._newest
         if after <= offset < before:
@@ -282,7 +286,9 @@ class Segment:
             )
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[tuple[BatchInfo, bytes]]:
-        """Yield all batches from a position on, each with its bytes. ``info.position`` is the position in the file.
+        """Yield all batches, starting at ``position``, each with its bytes.
+
+        ``info.position`` is the position in the file.
 
         Raises:
             CorruptRecordError: a header is damaged.
@@ -308,10 +314,10 @@ class Segment:
         return max(int.from_bytes(chunk[8:12], "big") + 12, want * 2)
 
     def headers(self, position: int = 0) -> Iterator[BatchInfo]:
-        """Yield the headers of all batches from a position on. ``info.position`` is the position in the file.
+        """Yield the headers of all batches, starting at ``position``. ``info.position`` is the position in the file.
 
         Raises:
-            CorruptRecordError: a header is damaged. The headers before it have been yielded.
+            CorruptRecordError: a header is damaged. The headers before it were yielded.
         """
         size = self._log.size
         while position < size:
@@ -337,7 +343,7 @@ class Segment:
     # --- opening and recovery
 
     def scanning(self, log_scan: LogScan, *, check_crcs: bool, end: int | None = None) -> Generator[int, None, None]:
-        """Feed the batches after ``log_scan.position`` to a scan, up to the first damage or to the position ``end``.
+        """Pass the batches after ``log_scan.position`` to a scan. Stop at the first damage, or at the position ``end``.
 
         Each step yields the number of bytes that it has read.
         """
@@ -360,10 +366,12 @@ class Segment:
             want = size
 
     def begin_scan(self, log_scan: LogScan, offset: int = 0) -> None:
-        """Position a scan at the last batch in the index that ends before ``offset``, or else at the first batch.
+        """Start a scan at the last indexed batch that ends before ``offset``.
+
+        If there is none, start at the first batch.
 
         The index may belong to another file. So the batch is compared with its index entry. If they differ, the scan
-        begins at the first batch.
+        starts at the first batch.
         """
         log_scan.begin_segment(self.base_offset)
         last, position = self.offset_index.entry_before(offset)
@@ -380,10 +388,10 @@ class Segment:
         log_scan.resume_segment(self.base_offset, base, position, timestamp, timestamp_offset, first)
 
     def adopt(self, log_scan: LogScan, start: int) -> None:
-        """Truncate the segment to the end of a scan, and take over its bounds and index entries.
+        """Truncate the segment where a scan has ended, and take over the bounds and index entries of the scan.
 
         Args:
-            start: the position where the scan began.
+            start: the position where the scan started.
         """
         if log_scan.position < self._log.size:
             self._log.truncate(log_scan.position)
@@ -413,7 +421,7 @@ class Segment:
         self._since_index = log_scan.since_index
 
     def set_aborted(self, offset: int, aborted: Sequence[tuple[int, int, int, int]]) -> None:
-        """Replace the entries of the transaction index from ``offset`` on with those of a scan."""
+        """Replace the entries of the transaction index, from ``offset`` on, by the entries of a scan."""
         self.transaction_index.truncate(offset)
         self.transaction_index.append(AbortedTransaction(*entry) for entry in aborted)
 
@@ -423,7 +431,9 @@ class Segment:
         return damage or CorruptRecordError(f"no batch at byte {position} of {self._name('log')}")
 
     def load_bounds(self) -> None:
-        """Find ``next_offset`` and the timestamps from the indexes and the batches after their last entries.
+        """Find ``next_offset`` and the timestamps.
+
+        They come from the indexes, and from the batches after the last entries.
 
         Raises:
             CorruptRecordError: a header after the last index entry is damaged.
@@ -443,11 +453,11 @@ class Segment:
             raise self.damage_at(log_scan.position)
 
     def mark(self) -> list[int]:
-        """Return the mark of a sealed segment, with which the next start need not read it, see :meth:`trust`.
+        """Return the mark of a sealed segment. With it, the next start need not read the segment (see :meth:`trust`).
 
-        Its numbers: base offset, size, next offset, position of the last batch. Sizes and checksums of the offset and
-        the time index, bytes since the last index entry, the three timestamps, and the time of the file's last change
-        (ns).
+        The mark is a list of numbers. First come base offset, size, next offset and position of the last batch. Then
+        come the sizes and checksums of the offset index and the time index. The last numbers are the bytes since the
+        last index entry, the three timestamps, and the time of the file's last change (ns).
         """
         if self._mark is not None:
             return self._mark
@@ -468,7 +478,7 @@ class Segment:
         ]
 
     def trust(self, mark: Sequence[int]) -> bool:
-        """Take over the bounds of a mark if the files still have its sizes. Return whether they have.
+        """Take over the bounds of a mark, if the files have the sizes in the mark. Return whether they have.
 
         The content of the indexes is checked when they are loaded.
         """
@@ -483,15 +493,15 @@ class Segment:
         return True
 
     def distrust(self) -> None:
-        """Forget the mark: the indexes are read again."""
+        """Forget the mark, so that the indexes are read again."""
         self._indexes = self._mark = None
 
     def is_unchanged(self, mark: Sequence[int]) -> bool:
-        """Return whether the log is unchanged since :meth:`mark`, by the time of its last change."""
+        """Return whether the log file has not changed since :meth:`mark`, according to the time of its last change."""
         return len(mark) == _MARK_LENGTH and self._log.modified_ns() == mark[12]
 
     def ends_well(self) -> bool:
-        """Return whether the last batch of the mark is undamaged and ends the file."""
+        """Return whether the last batch in the mark is undamaged and is the end of the file."""
         if self._last_batch_position < 0:
             return self.size_bytes == 0
         data = self.read(self._last_batch_position, self.size_bytes - self._last_batch_position)
@@ -501,7 +511,7 @@ class Segment:
         return found[0].next_offset == self.next_offset and check_crc(data, found[0])
 
     def truncate_to_position(self, position: int) -> None:
-        """Truncate the file, its indexes and bounds to the batches before ``position``."""
+        """Truncate the file after the batches before ``position``. Indexes and bounds are adapted."""
         self._log.truncate(position)
         self._newest = (0, 0, 0, 0)
         self._unsynced = True
@@ -517,7 +527,7 @@ class Segment:
         """Rebuild the offset index, the time index and all bounds from the headers.
 
         Raises:
-            CorruptRecordError: a header is damaged. The indexes then end before it.
+            CorruptRecordError: a header is damaged. The indexes end before it.
         """
         log_scan = LogScan(self.index_interval_bytes)
         log_scan.begin_segment(self.base_offset)

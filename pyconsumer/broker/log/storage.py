@@ -34,18 +34,21 @@ _MOST_BUFFERS = 512  # below IOV_MAX everywhere
 
 
 class DataFile(Protocol):
-    """A file that grows at its end. ``size`` is its length in bytes. An ``OSError`` of a method names the file."""
+    """A file that grows only at its end. ``size`` is its length in bytes.
+
+    An ``OSError`` of a method contains the file's name.
+    """
 
     size: int
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Append the buffers. ``OSError`` if that fails, and then the file keeps its old size."""
+        """Append the buffers. If that fails, ``OSError`` is raised, and the file keeps its old size."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to ``size`` bytes from ``position``, fewer only at the end."""
+        """Return up to ``size`` bytes, starting at ``position``. At the end of the file there may be fewer."""
 
     def records(self, position: int, size: int) -> FileRecords:
-        """Return ``size`` bytes from ``position`` that are read later."""
+        """Return an object for ``size`` bytes, starting at ``position``. They are read later."""
 
     def truncate(self, size: int) -> None:
         """Truncate the file to ``size`` bytes."""
@@ -54,17 +57,17 @@ class DataFile(Protocol):
         """Flush the file to disk."""
 
     def flusher(self) -> Callable[[], None]:
-        """Return a function that flushes the file to disk, in any thread, even after this file was closed."""
+        """Return a function that flushes the file to disk. Any thread may call it, even after this file was closed."""
 
     def modified_ns(self) -> int:
-        """Return the time of the file's last change in ns since 1970, or 0 in memory."""
+        """Return the time of the file's last change, in ns since 1970. In memory it is 0."""
 
     def close(self) -> None:
-        """Close the file, which cannot be used afterwards."""
+        """Close the file. It cannot be used afterwards."""
 
 
 class Storage(Protocol):
-    """The folder of one partition. ``durable``: it survives the process."""
+    """The folder of one partition. ``durable`` is True if the folder outlives the process."""
 
     durable: bool
 
@@ -72,34 +75,34 @@ class Storage(Protocol):
         """Return the names of all files."""
 
     def size(self, name: str) -> int:
-        """Return the size of a data file in bytes. ``OSError`` if it does not exist."""
+        """Return the size of a data file in bytes. Raises ``OSError`` if the file does not exist."""
 
     def open(self, name: str) -> DataFile:
-        """Open a data file. A missing file is created."""
+        """Open a data file. If it does not exist, it is created."""
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file, replacing the one that has the new name."""
+        """Rename a file. If a file has the new name, it is replaced."""
 
     def read_small(self, name: str) -> bytes | None:
-        """Return the content of a small file, None if it does not exist."""
+        """Return the content of a small file, or None if it does not exist."""
 
     def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
-        """Replace a small file atomically. Without ``sync`` a crash of the machine may lose it."""
+        """Replace a small file atomically. With ``sync=False``, a crash of the machine may lose it."""
 
     def sync(self) -> None:
-        """Flush new names, and renames, to disk."""
+        """Flush the names of new and renamed files to disk."""
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
-    """Replace a file atomically: a crash leaves either the old or the new content.
+    """Replace a file atomically. After a crash the file has either the old or the new content.
 
-    Without ``sync`` that holds for a crash of the process, but not for one of the machine.
+    With ``sync=False`` this holds after a crash of the process, but not after a crash of the machine.
 
     Raises:
-        OSError: the file could not be replaced. The error names it.
+        OSError: the file could not be replaced. The error contains its name.
     """
     fresh = path.with_name(path.name + ".tmp")
     with _naming(path), open(fresh, "wb") as file:
@@ -119,7 +122,10 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
 
 
 def append_line(path: Path, line: bytes, size: int) -> None:
-    """Write ``line`` at byte ``size`` of a file, its end, and flush it to disk. ``OSError`` if that fails."""
+    """Write ``line`` at the end of a file, and flush it to disk. Raises ``OSError`` if that fails.
+
+    ``size`` is the file's present size in bytes.
+    """
     with _naming(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -148,7 +154,7 @@ def _naming(path: str | Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk."""
+    """Flush the names of a folder's files to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -240,7 +246,10 @@ class _DiskFile:
 
 
 def read_file(path: str) -> bytes | None:
-    """Return the content of a file, None if it does not exist. (Five times as fast as ``Path.read_bytes``.)"""
+    """Return the content of a file, or None if it does not exist.
+
+    (This is five times as fast as ``Path.read_bytes``.)
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -256,7 +265,7 @@ def read_file(path: str) -> bytes | None:
 
 
 class FileStorage:
-    """Files in ``folder``, which is created if it does not exist."""
+    """The files in ``folder``. If the folder does not exist, it is created."""
 
     durable = True
 
@@ -336,7 +345,7 @@ class _MemoryFile:
 
 
 class MemoryStorage:
-    """Memory instead of files. Its content does not survive the process."""
+    """Memory in the place of files. The content does not outlive the process."""
 
     durable = False
 
@@ -374,7 +383,7 @@ _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 
 
 def segment_bases(names: Iterable[str]) -> list[int]:
-    """Return the base offsets of the segments among file names, in order."""
+    """Return the base offsets of all segments in a list of file names, in order."""
     return sorted(int(found[1]) for name in names if (found := _SEGMENT_NAME.fullmatch(name)))
 
 

@@ -1,4 +1,4 @@
-"""The transaction index of a segment: the aborted transactions whose end markers are in it, in Kafka's file format.
+"""The transaction index of a segment: the aborted transactions, in Kafka's file format.
 
 An entry has 34 bytes, big-endian: i16 version (0), i64 producer id, i64 first offset, i64 last offset (of the marker),
 i64 last stable offset of the log right after the marker was appended. Entries are in the order of the markers. A
@@ -25,7 +25,8 @@ _VERSION: Final = 0
 class AbortedTransaction(NamedTuple):
     """One aborted transaction of a partition. ``last_offset`` is the offset of its marker.
 
-    When the marker was appended, no offset before ``last_stable_offset`` belonged to an open transaction.
+    ``last_stable_offset`` is the last stable offset when the marker was appended. No offset before it belonged to an
+    open transaction.
     """
 
     producer_id: int
@@ -35,14 +36,14 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The entries of one segment.
+    """The aborted transactions of one segment.
 
     Args:
-        name: of the file, which is loaded if it exists.
-        exists: False if it is known not to.
+        name: name of the file. If the file exists, it is loaded.
+        exists: False if the caller knows that the file does not exist.
 
     Attributes:
-        damaged: the file could not be decoded, so the entries must be rebuilt from the batches.
+        damaged: True if the file could not be decoded. The entries must then be rebuilt from the batches.
     """
 
     __slots__ = ("_entries", "_name", "_storage", "_unwritten", "damaged")
@@ -73,7 +74,7 @@ class TransactionIndex:
 
     @property
     def entries(self) -> list[AbortedTransaction]:
-        """All entries, oldest marker first."""
+        """All entries, the oldest marker first."""
         return list(self._entries)
 
     def append(self, entries: Iterable[AbortedTransaction]) -> None:
@@ -89,7 +90,10 @@ class TransactionIndex:
             self._entries, self._unwritten, self.damaged = kept, True, False
 
     def write(self, *, sync: bool = False) -> None:
-        """Write the file if entries have changed. ``OSError`` if that fails, and then the next call tries again."""
+        """Write the file if the entries have changed.
+
+        If that fails, ``OSError`` is raised, and the next call tries again.
+        """
         if not self._unwritten or not self._storage.durable:
             return
         if self._entries:

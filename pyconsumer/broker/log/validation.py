@@ -1,4 +1,4 @@
-"""Validation of batches before they are appended, and the assignment of their offsets. Functions without state.
+"""Checks of batches before they are appended, and the assignment of their offsets. Functions without state.
 
 The order is that of :meth:`~.partition_log.PartitionLog.append`: :func:`check_batches`, :func:`correct_timestamps`,
 :func:`recompress`, :func:`assign_offsets`. :func:`only_batch` comes before them, as Kafka checks a request before it
@@ -91,13 +91,15 @@ _NO_PARTITION: Final = TopicPartition("", -1)
 
 
 def record_columns(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool) -> Iterator[Columns]:
-    """Yield the offsets, timestamps and, with ``with_keys``, keys of a batch's records. A control batch yields none.
+    """Yield the offsets, timestamps and, with ``with_keys``, the keys of a batch's records.
 
-    Each of the yielded columns has at most 10,000 records, because a compressed batch of 1 MB may have millions.
+    For a control batch nothing is yielded.
+
+    Each yielded column has at most 10,000 records, because a compressed batch of 1 MB may contain millions.
 
     Raises:
-        CorruptRecordError: the batch is damaged, or decompresses to more than consumers accept. The records before the
-            damage have been yielded.
+        CorruptRecordError: the batch is damaged, or is larger after decompression than consumers accept. The records
+            before the damage were yielded.
         UnsupportedCodecError: the codec is unknown, or its library is missing.
     """
     cursor = Cursor(_NO_PARTITION, batch, fetch_offset=base_offset, check_crcs=check_crc)
@@ -130,7 +132,7 @@ class _RejectedRecordsError(BrokerResponseError):
 
 
 class InvalidRecordsError(_RejectedRecordsError, InvalidRecordError):
-    """Records of a batch have no key on a compacted topic."""
+    """Records of a batch have no key, although the topic is compacted."""
 
 
 class InvalidTimestampsError(_RejectedRecordsError, InvalidTimestampError):
@@ -138,10 +140,10 @@ class InvalidTimestampsError(_RejectedRecordsError, InvalidTimestampError):
 
 
 def only_batch(records: Buffer | None) -> Buffer:
-    """Return the one batch of a partition in a Produce request, without an incomplete one behind it.
+    """Return the only batch of a partition in a Produce request. An incomplete batch after it is removed.
 
     Raises:
-        CorruptMessageError: its length or its format version is impossible.
+        CorruptMessageError: the batch has an impossible length or format version.
         InvalidRecordError: there is no complete batch, or more than one, or it has an older format.
     """
     size = complete_size(records, 0) if records else 0
@@ -159,10 +161,10 @@ def only_batch(records: Buffer | None) -> Buffer:
 
 
 def complete_size(records: Buffer, position: int) -> int:
-    """Return the size of the batch at a position, 0 if it is incomplete (Java: ``ByteBufferLogInputStream``).
+    """Return the size of the batch at a position, or 0 if the batch is incomplete (Java: ``ByteBufferLogInputStream``).
 
     Raises:
-        CorruptMessageError: its length or its format version is impossible.
+        CorruptMessageError: the batch has an impossible length or format version.
     """
     left = len(records) - position
     if left < _LENGTH_AT + _LENGTH.size:
@@ -185,18 +187,18 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
     """Check record batches before they are appended.
 
     Args:
-        records: the batch of a client, as :func:`only_batch` returns it. The broker itself may append several, and
+        records: the batch of a client, from :func:`only_batch`. The broker itself may append several batches and
             control batches.
-        now_ms: wall time, with which timestamps are compared.
+        now_ms: the present time in ms since the epoch. Timestamps are compared with it.
 
     Returns:
-        The headers, with the offsets that the sender gave them. If the records were read, ``max_timestamp`` is theirs,
-        even if the header has another one: see :func:`correct_timestamps`.
+        The headers. They have the offsets that the sender has set. If the records were read, ``max_timestamp`` is the
+        greatest of their timestamps, even if the header contains another one (see :func:`correct_timestamps`).
 
     Raises:
         CorruptMessageError: the bytes are not record batches, or a checksum is wrong.
         InvalidRecordError: a header or a record is invalid.
-        InvalidTimestampError: a timestamp is out of bounds.
+        InvalidTimestampError: a timestamp is out of range.
         MessageTooLargeError, RecordListTooLargeError: a batch is larger than ``max.message.bytes`` or a segment.
         UnsupportedCompressionTypeError: the codec is unknown, or its library is missing.
     """
@@ -359,11 +361,11 @@ def _out_of_bounds(timestamp: int, config: TopicConfig, now_ms: int) -> str:
 
 
 def correct_timestamps(records: bytearray | memoryview, batches: list[BatchInfo]) -> list[BatchInfo]:
-    """Write the greatest timestamp that :func:`check_batches` found into headers with another one.
+    """Correct headers that do not have the greatest timestamp found by :func:`check_batches`.
 
-    The timestamp type becomes CreateTime, because the records keep the producer's timestamps. The checksum is set to
-    fit. The time index uses the header, so a wrong timestamp there would hide records from lookups by time (Java:
-    ``setMaxTimestamp``).
+    The timestamp type becomes CreateTime, because the records keep the producer's timestamps. The checksum is computed
+    again. The time index uses the header. With a wrong timestamp there, lookups by time would not find the records
+    (Java: ``setMaxTimestamp``).
     """
     corrected = []
     for batch in batches:
@@ -382,11 +384,11 @@ def assign_offsets(
     leader_epoch: int,
     append_time_ms: int | None,
 ) -> list[BatchInfo]:
-    """Write offsets and the leader epoch into batches, in place. Return their new headers.
+    """Write offsets and the leader epoch into batches in place. Return their new headers.
 
     Args:
-        first_offset: of the first record.
-        append_time_ms: the timestamp of all records (LogAppendTime), or None to keep the producer's.
+        first_offset: offset of the first record.
+        append_time_ms: the timestamp for all records (LogAppendTime). None keeps the producer's timestamps.
     """
     assigned = []
     for batch in batches:
@@ -412,7 +414,10 @@ def assign_offsets(
 
 
 def recompress(records: Buffer, batches: list[BatchInfo], config: TopicConfig) -> bytearray | None:
-    """Return the batches in the topic's compression, or None if they have it or the topic keeps the producer's."""
+    """Return the batches in the topic's compression.
+
+    Return None if they already have it, or if the topic keeps the producer's compression.
+    """
     if config.compression_type == "producer":
         return None
     codec = _CODEC_NAMES[config.compression_type]
@@ -425,7 +430,7 @@ def recompress(records: Buffer, batches: list[BatchInfo], config: TopicConfig) -
 
 
 def recompress_batch(data: Buffer, batch: BatchInfo, codec: compression.Codec, config: TopicConfig) -> bytearray:
-    """Return one batch with another compression and otherwise the same header."""
+    """Return a batch with another compression. The rest of its header stays the same."""
     level = {compression.Codec.GZIP: config.gzip_level, compression.Codec.ZSTD: config.zstd_level}.get(codec)
     if level == -1:
         level = None
@@ -439,7 +444,7 @@ def recompress_batch(data: Buffer, batch: BatchInfo, codec: compression.Codec, c
 
 
 def rebuild_batch(header: Buffer, plain: Buffer, attributes: int, codec: int, level: int | None = None) -> bytearray:
-    """Return a batch with the given header and compressed records. Length, codec and checksum are set."""
+    """Return a batch with this header and with compressed records. Length, codec and checksum are set."""
     payload = compression.compress(codec, plain, level)
     out = bytearray(header)
     out += payload

@@ -1,4 +1,4 @@
-"""The cluster as transactions see it: markers go to partition leaders, and verification to coordinators.
+"""Calls of transactions to other brokers: markers to partition leaders, verification at coordinators.
 
 As in replication, the brokers of a cluster call each other directly, in one process: no request between them can be
 lost. A broker that is not alive is not among the peers. This module has no state.
@@ -41,13 +41,14 @@ class TransactionBroker(LocalBroker, Protocol):
 
 
 def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-    """Write the end marker of a transaction into partitions that a broker leads.
+    """Write the end marker of a transaction into partitions that this broker leads.
 
-    For a partition of ``__consumer_offsets``, the group coordinator applies or drops the transaction's offsets when the
-    marker is in the log of all replicas in sync.
+    If a partition belongs to ``__consumer_offsets``, the group coordinator then applies or drops the transaction's
+    offsets. It does so when all in-sync replicas have the marker.
 
     Returns:
-        An error code for each partition, REQUEST_TIMED_OUT if replicas took longer than ``request.timeout.ms``.
+        An error code for each partition. It is REQUEST_TIMED_OUT if the replicas took longer than
+        ``request.timeout.ms``.
     """
     errors: dict[TopicPartition, int] = {}
     waiting: list[tuple[TopicPartition, AppendProgress]] = []
@@ -92,10 +93,10 @@ def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferr
 
 
 class BrokerCluster:
-    """The cluster as one of its brokers sees it.
+    """The cluster, as one of its brokers sees it.
 
     Args:
-        peers: all brokers that are alive, this one too, by node id.
+        peers: all live brokers by node id, including this one.
     """
 
     def __init__(self, broker: TransactionBroker, peers: Mapping[int, TransactionBroker]) -> None:
@@ -108,18 +109,18 @@ class BrokerCluster:
         return self._broker.controller.features.get(TRANSACTION_VERSION, 0)
 
     def next_producer_id(self) -> int:
-        """Return a producer id that no producer of this cluster has had."""
+        """Return a producer id that was never used in this cluster."""
         return self._broker.next_producer_id()
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """Return the node that leads a partition, -1 without a leader, None if there is no such partition."""
+        """Return the leader of a partition. It is -1 if there is none, and None if the partition does not exist."""
         topic = self._broker.controller.topics.get(tp.topic)
         if topic is None or not 0 <= tp.partition < len(topic.partitions):
             return None
         return topic.partitions[tp.partition].leader
 
     def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-        """Make a node write a marker, see :func:`write_marker`."""
+        """Make a node write a marker. See :func:`write_marker`."""
         peer = self._peers.get(node)
         if peer is None:
             partitions = (TopicPartition(topic.name, one) for topic in marker.topics for one in topic.partition_indexes)
@@ -135,11 +136,11 @@ class BrokerCluster:
         *,
         add: bool,
     ) -> Deferred[Mapping[TopicPartition, int]]:
-        """Ask the coordinator of a transactional id whether partitions belong to its open transaction (KIP-890).
+        """Ask the coordinator of a transactional id whether partitions are part of its open transaction (KIP-890).
 
         Args:
-            add: add them to the transaction, for a producer of transaction version 2. After CONCURRENT_TRANSACTIONS,
-                wait for :meth:`when_settled` and ask again.
+            add: True adds the partitions to the transaction, for a producer of transaction version 2. If the error is
+                CONCURRENT_TRANSACTIONS, wait for :meth:`when_settled` and ask again.
 
         Returns:
             An error code for each partition.
@@ -158,7 +159,7 @@ class BrokerCluster:
         return added
 
     def adding_ends_at(self) -> float:
-        """Return the time up to which a request that begins now may wait to add its partitions."""
+        """Return how long a request that begins now may wait to add its partitions (a point in monotonic time)."""
         return self._broker.transaction_coordinator.adding_ends_at()
 
     def when_settled(
@@ -169,7 +170,7 @@ class BrokerCluster:
         partitions: Iterable[TopicPartition],
         until: float,
     ) -> Deferred[bool]:
-        """Wait at the coordinator of an id, see :meth:`TransactionCoordinator.when_settled`."""
+        """Wait at the coordinator of an id. See :meth:`TransactionCoordinator.when_settled`."""
         try:
             coordinator = self._coordinator(transactional_id)
         except CoordinatorNotAvailableError:

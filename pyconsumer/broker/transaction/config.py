@@ -11,18 +11,20 @@ __all__ = ["TransactionConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig(CoordinatorConfig):
-    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots. The defaults are Kafka's.
+    """Settings of one transaction coordinator.
+
+    Each field is Kafka's setting, with underscores for dots. The defaults are Kafka's, too.
 
     Args:
-        add_partitions_to_txn_retry_backoff_max_ms: the longest time for which adding partitions waits for the end of
-            the previous transaction, or for another transition of the same id.
-        request_timeout_ms: the time after which a request between brokers fails. No wait is longer.
+        add_partitions_to_txn_retry_backoff_max_ms: how long a request that adds partitions may wait for the end of the
+            previous transaction, or of another transition of the same id.
+        request_timeout_ms: the time after which a request between brokers fails. No wait takes longer.
         transaction_max_timeout_ms: the longest transaction timeout that a producer may ask for.
         transactional_id_expiration_ms: the time without use after which a transactional id is removed.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that have timed out are
             aborted.
         transaction_remove_expired_transaction_cleanup_interval_ms: how often expired transactional ids are removed.
-        transaction_state_log_load_buffer_size: bytes read in one step while a partition is loaded.
+        transaction_state_log_load_buffer_size: how many bytes are read in one step when a partition is loaded.
     """
 
     add_partitions_to_txn_retry_backoff_max_ms: int = 100

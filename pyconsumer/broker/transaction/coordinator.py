@@ -66,7 +66,7 @@ class InitResult(NamedTuple):
 
 
 class EndResult(NamedTuple):
-    """Response to EndTxn. Under version 2 the client continues with this producer id and epoch."""
+    """Response to EndTxn. In transaction version 2 the client continues with this producer id and epoch."""
 
     error_code: int
     producer_id: int = NO_PRODUCER_ID
@@ -74,23 +74,23 @@ class EndResult(NamedTuple):
 
 
 class TransactionCluster(MarkerChannel, Protocol):
-    """The part of a cluster that a coordinator needs."""
+    """The part of a cluster that a transaction coordinator needs."""
 
     @property
     def transaction_version(self) -> int:
         """Return the finalized feature ``transaction.version``: 0, 1 or 2."""
 
     def next_producer_id(self) -> int:
-        """Return a producer id that no producer has had. ``OSError`` if the cluster's file cannot be written."""
+        """Return a producer id that was never used. Raises ``OSError`` if the cluster's file cannot be written."""
 
 
 class TransactionCoordinator:
-    """The coordinator of one broker.
+    """The transaction coordinator of one broker.
 
     Args:
         storage: the internal topic ``__transaction_state``.
-        timer: runs all deadlines. Its owner decides when time passes.
-        clock: the timer uses its monotonic time, and records get its wall time.
+        timer: runs all deadlines. Its owner moves the time.
+        clock: the source of time. The timer uses its monotonic time, and records contain its wall time.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class TransactionCoordinator:
     # --- lifecycle
 
     def start(self) -> None:
-        """Begin to serve requests, to abort transactions that time out, and to remove expired ids."""
+        """Start to serve requests, to abort transactions that time out, and to remove expired ids."""
         self._active = True
         self._every(self.config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
         self._every(self.config.transaction_remove_expired_transaction_cleanup_interval_ms, self._manager.expire)
@@ -130,11 +130,11 @@ class TransactionCoordinator:
         self._timer.schedule(self._clock.now() + interval_ms / 1000, run)
 
     def on_become_leader(self, partition: int, epoch: int) -> None:
-        """Load the ids of a partition of ``__transaction_state`` that this broker leads from now on."""
+        """Load the ids of a partition of ``__transaction_state``, because this broker leads it from now on."""
         self._manager.load(partition, epoch, self._on_loaded)
 
     def on_resign(self, partition: int, epoch: int | None) -> None:
-        """Forget the ids of a partition that this broker no longer leads."""
+        """Forget the ids of a partition, because this broker no longer leads it."""
         self._manager.unload(partition, epoch)
 
     def _on_loaded(self, epoch: int, loaded: list[TransactionMetadata]) -> None:
@@ -159,11 +159,13 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = NO_EPOCH
     ) -> Deferred[InitResult]:
-        """Serve InitProducerId with a transactional id: its producer id, with an epoch that fences earlier producers.
+        """Serve InitProducerId with a transactional id.
+
+        Return the id's producer id, with an epoch that fences earlier producers.
 
         Args:
-            timeout_ms: the timeout of its transactions.
-            producer_id, producer_epoch: from a client that recovers from an error. -1 from one that starts.
+            timeout_ms: the timeout for the id's transactions.
+            producer_id, producer_epoch: given by a client that recovers from an error. -1 for a client that starts.
         """
         if not transactional_id:
             return Deferred.of(InitResult(Errors.INVALID_REQUEST))
@@ -237,12 +239,14 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> Deferred[int]:
-        """Serve AddPartitionsToTxn and AddOffsetsToTxn: return an error code once the partitions are in the log.
+        """Serve AddPartitionsToTxn and AddOffsetsToTxn. The result is an error code.
 
-        It does not wait for another transition (rule 1), see :meth:`when_settled`.
+        It is set when the partitions are in the log.
+
+        If another transition of the id is in progress (rule 1), this does not wait for it. See :meth:`when_settled`.
 
         Args:
-            client_version: the transaction version of the client, 2 if a broker adds the partitions for it.
+            client_version: the client's transaction version. It is 2 if a broker adds the partitions for the client.
         """
         error_code, epoch, metadata = self._check_producer(transactional_id, producer_id, producer_epoch)
         if error_code != Errors.NONE or metadata is None:
@@ -258,9 +262,9 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Serve AddPartitionsToTxn with VerifyOnly: return an error code for each partition (KIP-890).
+        """Serve AddPartitionsToTxn with VerifyOnly (KIP-890). Return an error code for each partition.
 
-        TRANSACTION_ABORTABLE if a partition does not belong to the open transaction.
+        The code is TRANSACTION_ABORTABLE if a partition is not part of the open transaction.
         """
         wanted = list(partitions)
         error_code, _, metadata = self._check_producer(transactional_id, producer_id, producer_epoch)
@@ -272,7 +276,7 @@ class TransactionCoordinator:
         return {tp: Errors.NONE if tp in known else Errors.TRANSACTION_ABORTABLE for tp in wanted}
 
     def adding_ends_at(self) -> float:
-        """Return the monotonic time up to which a request that begins now may wait to add its partitions (rule 1)."""
+        """Return how long a request that begins now may wait to add its partitions (a monotonic time, rule 1)."""
         config = self.config
         wait_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
         return self._clock.now() + wait_ms / 1000
@@ -285,13 +289,13 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         until: float,
     ) -> Deferred[bool]:
-        """Wait with a request that got CONCURRENT_TRANSACTIONS until it is its turn to add its partitions.
+        """Let a request that got CONCURRENT_TRANSACTIONS wait until it may add its partitions.
 
         Args:
-            until: monotonic seconds, see :meth:`adding_ends_at`.
+            until: the latest end of the wait, in monotonic seconds (see :meth:`adding_ends_at`).
 
         Returns:
-            True if the request must be tried again, in the same call. False if the time is up.
+            True if the caller must try the request again at once. False if the time is up.
         """
         _, _, metadata = self._find(transactional_id)
         if metadata is None or metadata.is_settled:
@@ -331,10 +335,10 @@ class TransactionCoordinator:
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int = 0
     ) -> Deferred[EndResult]:
-        """Serve EndTxn: commit or abort (rules 3 and 4).
+        """Serve EndTxn, which commits or aborts a transaction (rules 3 and 4).
 
         Args:
-            client_version: the transaction version of the client, 2 from version 5 of the request on.
+            client_version: the client's transaction version. It is 2 from version 5 of the request on.
         """
         if not transactional_id:
             return Deferred.of(EndResult(Errors.INVALID_REQUEST))
@@ -451,7 +455,7 @@ class TransactionCoordinator:
         return ended
 
     def abort_timed_out(self) -> None:
-        """Abort transactions that are open for longer than their timeout (rule 5)."""
+        """Abort transactions that have been open for longer than their timeout (rule 5)."""
         for epoch, metadata in self._manager.timed_out():
             _log.info("%s: aborting its transaction, which has timed out", metadata.transactional_id)
             self._fence(metadata, epoch)
@@ -459,7 +463,7 @@ class TransactionCoordinator:
     # --- tools
 
     def describe(self, transactional_id: str) -> tuple[int, TransactionRecord | None]:
-        """Serve DescribeTransactions: return the state of an id, TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
+        """Serve DescribeTransactions. Return the state of an id, or TRANSACTIONAL_ID_NOT_FOUND if it is unknown."""
         if not transactional_id:
             return Errors.INVALID_REQUEST, None
         error_code, _, metadata = self._find(transactional_id)
@@ -476,17 +480,17 @@ class TransactionCoordinator:
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> tuple[int, list[str], list[tuple[str, TransactionRecord]]]:
-        """Serve ListTransactions: return the ids of this broker.
+        """Serve ListTransactions. Return the ids that this broker coordinates.
 
         Args:
             states: names of states, such as ``Ongoing``. Empty for all.
-            producer_ids: only ids with these producer ids. Empty for all.
-            duration_ms: only transactions that have been open for longer. -1 for all.
+            producer_ids: return only ids with these producer ids. Empty for all.
+            duration_ms: return only transactions that have been open for longer than this. -1 for all.
             pattern: a regular expression that the whole id must match. None or empty for all.
 
         Returns:
-            An error code (INVALID_REGULAR_EXPRESSION if the pattern is invalid), the names of unknown states, and the
-            ids.
+            An error code, the names of unknown states, and the ids. The error code is INVALID_REGULAR_EXPRESSION if the
+            pattern is invalid.
         """
         if not self._active:
             return Errors.COORDINATOR_NOT_AVAILABLE, [], []

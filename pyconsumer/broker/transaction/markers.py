@@ -1,4 +1,4 @@
-"""End markers of transactions: a transaction is complete when each of its partitions has one (KIP-98).
+"""Sending of transaction markers until every partition has one (KIP-98).
 
 The state is the transaction's: the partitions of its record that have no marker yet. Rules:
 
@@ -40,13 +40,13 @@ _NOT_NEEDED: Final = frozenset({Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, Errors.UN
 
 
 class MarkerChannel(Protocol):
-    """The part of a cluster that writes markers."""
+    """The part of a cluster that is needed to write markers."""
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """Return the node that leads a partition, -1 without a leader, None if there is no such partition."""
+        """Return the leader of a partition. It is -1 if there is none, and None if the partition does not exist."""
 
     def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-        """Make a node write a marker. The result is an error code for each partition."""
+        """Make a node write a marker. The result has an error code for each partition."""
 
 
 class _EndingTransaction(NamedTuple):
@@ -59,7 +59,7 @@ class _EndingTransaction(NamedTuple):
 
 
 class MarkerSender:
-    """Sends the end markers of one coordinator's transactions.
+    """Sends the end markers of the transactions of one coordinator.
 
     Args:
         channel: the brokers to which markers are sent.
@@ -77,7 +77,7 @@ class MarkerSender:
         self._stopped = True
 
     def send(self, metadata: TransactionMetadata, coordinator_epoch: int) -> None:
-        """Send the markers of an id in PREPARE_COMMIT or PREPARE_ABORT, and then complete its transaction."""
+        """Send the markers of an id in the state PREPARE_COMMIT or PREPARE_ABORT. Then complete its transaction."""
         present = metadata.record
         marker = WritableTxnMarker(
             producer_id=present.producer_id,

@@ -1,4 +1,4 @@
-"""The state of one transactional id at its coordinator, and the transitions between states.
+"""The state machine of one transactional id: its state and the legal transitions.
 
 A :class:`TransactionMetadata` is owned by the state manager. Rules:
 
@@ -49,7 +49,7 @@ TV_2: Final = 2
 
 
 class TransactionState(IntEnum):
-    """State of a transactional id, with the values of ``__transaction_state``."""
+    """The state of a transactional id. The values are those in ``__transaction_state``."""
 
     EMPTY = 0
     ONGOING = 1
@@ -62,7 +62,7 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name in requests and tools, such as ``CompleteCommit``."""
+        """The name of the state in requests and tools, such as ``CompleteCommit``."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -86,23 +86,23 @@ PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Return whether no client may get a greater epoch than this one."""
+    """Return whether no client may get a greater epoch than this one, because the numbers are used up."""
     return epoch >= MAX_EPOCH - 1
 
 
 class TransactionRecord(NamedTuple):
-    """The state of a transactional id, as it is written to the log. Times are ms since 1970.
+    """The state of a transactional id in the form for the log. Times are in ms since 1970.
 
     Attributes:
-        producer_id, producer_epoch: of its producer.
-        last_producer_epoch: the previous epoch, -1 if there was none. It is not written, so a new coordinator does not
-            know it.
+        producer_id, producer_epoch: the producer of the id.
+        last_producer_epoch: the previous epoch, or -1. It is not written to the log, so a new coordinator does not know
+            it.
         previous_producer_id: the producer id before the last transition.
-        next_producer_id: the producer id after the transaction is complete, -1 if it stays the same.
+        next_producer_id: the producer id after the transaction is complete. -1 if it stays the same.
         timeout_ms: the transaction timeout.
-        partitions: of the transaction. In a prepared state, only those without an end marker.
-        start_ms: when the transaction began, -1 without one.
-        last_update_ms: when this state was prepared.
+        partitions: the partitions of the transaction. In a prepared state, only those without an end marker.
+        start_ms: the time when the transaction began, or -1 if there is none.
+        last_update_ms: the time when this state was prepared.
         client_version: the transaction version of the client that caused the transition.
     """
 
@@ -120,10 +120,10 @@ class TransactionRecord(NamedTuple):
 
 
 class Waiter(NamedTuple):
-    """A request that waits to add partitions.
+    """A request that waits until it may add partitions.
 
     Attributes:
-        resume: called once, when it is the request's turn or the id is no longer served.
+        resume: called once, when it is the request's turn, or when the id is no longer served.
     """
 
     producer: tuple[int, int]
@@ -132,13 +132,13 @@ class Waiter(NamedTuple):
 
 
 class TransactionMetadata:
-    """One transactional id.
+    """One transactional id, in the memory of its coordinator.
 
     Attributes:
         record: the present state.
-        pending_state: the state of the transition that is being written, None without one.
-        has_failed_fence: the abort with the raised epoch could not be written (rule 3).
-        waiters: requests that wait until the id is settled, in the order of arrival (rule 5).
+        pending_state: the state of a transition that is being written to the log, or None.
+        has_failed_fence: True if the abort with the raised epoch could not be written (rule 3).
+        waiters: requests that wait until the id is settled, in the order in which they arrived (rule 5).
     """
 
     __slots__ = ("has_failed_fence", "pending_state", "record", "transactional_id", "waiters")
@@ -166,7 +166,7 @@ class TransactionMetadata:
         """Resume the waiting requests one by one, until one of them begins a transition.
 
         Args:
-            all_waiters: resume all of them, because the id is no longer served.
+            all_waiters: True resumes all requests, because the id is no longer served.
         """
         while self.waiters and (all_waiters or self.is_settled):
             waiter = next(iter(self.waiters))
@@ -184,13 +184,13 @@ class TransactionMetadata:
         return record._replace(previous_producer_id=self.record.producer_id)
 
     def prepare_increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionRecord:
-        """Raise the epoch for InitProducerId, or keep it if the client repeats its request (KIP-360).
+        """Raise the epoch for InitProducerId. If the client repeats its request, keep the epoch (KIP-360).
 
         Args:
-            expected_epoch: the client's epoch, None if it has none.
+            expected_epoch: the client's epoch, or None if it has none.
 
         Raises:
-            ProducerFencedError: the client's epoch is not the present or the previous one.
+            ProducerFencedError: the client's epoch is neither the present nor the previous one.
         """
         known = self.record
         epoch, last = known.producer_epoch + 1, NO_EPOCH
@@ -209,7 +209,7 @@ class TransactionMetadata:
     def prepare_new_producer_id(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
     ) -> TransactionRecord:
-        """Change the producer id for InitProducerId, because its epochs are exhausted. The epoch becomes 0."""
+        """Change the producer id for InitProducerId, because its epochs are used up. The epoch becomes 0."""
         last = self.record.producer_epoch if keep_last_epoch else NO_EPOCH
         return self._restart(producer_id, 0, last, timeout_ms, now_ms)
 
@@ -228,14 +228,14 @@ class TransactionMetadata:
         )
 
     def prepare_fence(self) -> int:
-        """Begin to fence the producer of the open transaction. Return the raised epoch (rule 3)."""
+        """Start to fence the producer of the open transaction. Return the raised epoch (rule 3)."""
         self._prepare(self.record._replace(state=TransactionState.PREPARE_EPOCH_FENCE))
         return self.record.producer_epoch if self.has_failed_fence else self.record.producer_epoch + 1
 
     def prepare_add_partitions(
         self, partitions: frozenset[TopicPartition], now_ms: int, client_version: int
     ) -> TransactionRecord:
-        """Begin a transaction with partitions, or add them to the open transaction (rule 5)."""
+        """Start a transaction with these partitions, or add them to the open transaction (rule 5)."""
         known = self.record
         producer = known.producer_id, known.producer_epoch
         partitions = partitions.union(*(one.partitions for one in self.waiters if one.producer == producer))
@@ -252,13 +252,13 @@ class TransactionMetadata:
     def prepare_end(
         self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int, *, is_empty: bool
     ) -> TransactionRecord:
-        """Commit or abort.
+        """Start to commit or abort.
 
         Args:
-            state: PREPARE_COMMIT or PREPARE_ABORT.
-            client_version: from 2 on the epoch is raised (rule 4).
-            next_producer_id: the producer id after the transaction is complete, -1 for the same.
-            is_empty: there is no open transaction. An abort under version 2 then only raises the epoch.
+            state: the next state, PREPARE_COMMIT or PREPARE_ABORT.
+            client_version: the client's transaction version. From version 2 on the epoch is raised (rule 4).
+            next_producer_id: the producer id after the transaction is complete. -1 if it stays the same.
+            is_empty: True if there is no open transaction. An abort in version 2 then only raises the epoch.
         """
         known = self.record
         epoch, last = known.producer_epoch, known.last_producer_epoch
@@ -277,13 +277,13 @@ class TransactionMetadata:
         )
 
     def prepare_fenced_abort(self, fenced_epoch: int, client_version: int, now_ms: int) -> TransactionRecord:
-        """Abort the open transaction of a producer that is being fenced, see :meth:`prepare_fence`."""
+        """Start to abort the open transaction of a producer that is being fenced. See :meth:`prepare_fence`."""
         self.pending_state = None
         self.record = self.record._replace(producer_epoch=fenced_epoch, last_producer_epoch=NO_EPOCH)
         return self.prepare_end(TransactionState.PREPARE_ABORT, client_version, NO_PRODUCER_ID, now_ms, is_empty=False)
 
     def prepare_complete(self, now_ms: int) -> TransactionRecord:
-        """Complete a transaction after its markers were written."""
+        """Start to complete a transaction whose markers were written."""
         self.has_failed_fence = False
         known = self.record
         committed = known.state is TransactionState.PREPARE_COMMIT
@@ -298,16 +298,16 @@ class TransactionMetadata:
         return self._prepare(record)
 
     def prepare_dead(self) -> None:
-        """Begin to remove the id, which has expired."""
+        """Start to remove the id, because it has expired."""
         self._prepare(self.record._replace(state=TransactionState.DEAD))
 
     # --- ending transitions
 
     def complete(self, record: TransactionRecord) -> None:
-        """Complete a transition after its record was written.
+        """Complete a transition whose record was written.
 
         Raises:
-            IllegalStateError: another transition is pending, or none.
+            IllegalStateError: another transition is pending, or no transition is pending.
         """
         if self.pending_state is not record.state:
             raise IllegalStateError(f"{self!r} cannot complete a transition to {record.state.name}")
@@ -315,13 +315,13 @@ class TransactionMetadata:
         self.pending_state = None
 
     def cancel(self) -> None:
-        """Cancel the pending transition after writing its record failed."""
+        """Cancel the pending transition, because its record could not be written."""
         self.pending_state = None
 
     def cancel_fence(self) -> None:
-        """Record that the abort that fences a producer could not be written (rule 3)."""
+        """Record that the abort for fencing a producer could not be written (rule 3)."""
         self.has_failed_fence = True
 
     def marker_written(self, partition: TopicPartition) -> None:
-        """Record that a partition has the end marker of the transaction."""
+        """Record that a partition has the transaction's end marker."""
         self.record = self.record._replace(partitions=self.record.partitions - {partition})

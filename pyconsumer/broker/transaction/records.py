@@ -19,10 +19,11 @@ __all__ = ["metadata_from_value", "state_record", "tombstone"]
 
 
 def state_record(transactional_id: str, record: TransactionRecord, transaction_version: int) -> KeyValue:
-    """Return the record of a state.
+    """Return the record for a state.
 
     Args:
-        transaction_version: the cluster's. With 0 the value has version 0, which lacks the fields of version 2.
+        transaction_version: the cluster's transaction version. With 0 the record has version 0, which lacks some
+            fields.
     """
     topics: dict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(record.partitions):
@@ -54,7 +55,7 @@ def tombstone(transactional_id: str) -> KeyValue:
 
 
 def metadata_from_value(transactional_id: str, value: bytes) -> TransactionMetadata:
-    """Return the state in a record's value. ``ProtocolError`` if it is damaged."""
+    """Return the state in the value of a record. Raises ``ProtocolError`` if the value is damaged."""
     found = decode_value(value)
     try:
         state = TransactionState(found.transaction_status)

@@ -1,4 +1,4 @@
-"""All transactional ids that one broker coordinates, which this module owns: loading, unloading, writing, expiry.
+"""All transactional ids of one broker: loading, unloading, writing, timeouts, expiry.
 
 A transactional id belongs to a partition of ``__transaction_state``. The leader of that partition is its coordinator,
 and the partition's leader epoch is the coordinator epoch. A partition is first loading, then served. If its load fails,
@@ -42,7 +42,7 @@ _LOAD_PAUSE_S = 0.001
 
 
 class FoundTransaction(NamedTuple):
-    """The result of ``find``: an error code, or the coordinator epoch and the id's state if it is known."""
+    """The result of ``find``: an error code, or the coordinator epoch and the id's state (None if it is unknown)."""
 
     error_code: int
     coordinator_epoch: int = -1
@@ -77,10 +77,10 @@ class _Partition:
 
 
 class TransactionStateManager:
-    """The states of this broker's transactional ids.
+    """The states of all transactional ids of one broker.
 
     Args:
-        storage: the internal topic.
+        storage: the internal topic ``__transaction_state``.
         version: returns the cluster's transaction version, which decides the format of records.
     """
 
@@ -98,7 +98,7 @@ class TransactionStateManager:
     # --- lookup
 
     def partition_for(self, transactional_id: str) -> int:
-        """Return the partition of ``__transaction_state`` for an id. The topic is created on first use.
+        """Return the partition of ``__transaction_state`` for an id. If the topic does not exist, it is created.
 
         Raises:
             CoordinatorNotAvailableError: the topic cannot be created, because too few brokers are alive.
@@ -108,7 +108,10 @@ class TransactionStateManager:
         return partition_for(transactional_id, self._partition_count)
 
     def find(self, transactional_id: str) -> FoundTransaction:
-        """Look up an id. NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if this broker does not serve it."""
+        """Look up an id.
+
+        If this broker does not serve it, the error is NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS.
+        """
         partition = self._partitions.get(self.partition_for(transactional_id))
         if partition is None or partition.failed:
             return FoundTransaction(Errors.NOT_COORDINATOR)
@@ -121,7 +124,7 @@ class TransactionStateManager:
         self._partitions[self.partition_for(metadata.transactional_id)].ids[metadata.transactional_id] = metadata
 
     def all(self) -> tuple[int, list[TransactionMetadata]]:
-        """Return all ids that are served, or COORDINATOR_LOAD_IN_PROGRESS while a partition is loading."""
+        """Return all ids that are served. While a partition is loading, return COORDINATOR_LOAD_IN_PROGRESS."""
         if any(partition.pieces is not None for partition in self._partitions.values()):
             return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
         return Errors.NONE, [one for partition in self._partitions.values() for one in partition.ids.values()]
@@ -129,11 +132,12 @@ class TransactionStateManager:
     # --- loading and unloading
 
     def load(self, number: int, epoch: int, on_loaded: Callable[[int, list[TransactionMetadata]], None]) -> None:
-        """Load a partition that this broker leads now, and then serve its ids.
+        """Load a partition that this broker now leads. Afterwards serve its ids.
 
         Args:
-            epoch: the leader epoch, which becomes the coordinator epoch. Ignored if a newer one is known.
-            on_loaded: called with the epoch and the ids, before any request is served.
+            epoch: the leader epoch. It becomes the coordinator epoch. If a newer epoch is known, the call has no
+                effect.
+            on_loaded: called with the epoch and the ids, before requests are served.
         """
         known = self._partitions.get(number)
         if known is not None:
@@ -197,10 +201,10 @@ class TransactionStateManager:
         return True
 
     def unload(self, number: int, epoch: int | None) -> list[TransactionMetadata]:
-        """Forget, and return, the ids of a partition that this broker no longer leads.
+        """Forget the ids of a partition that this broker no longer leads. Return these ids.
 
         Args:
-            epoch: the new leader epoch. Ignored if a newer one is known. None matches any.
+            epoch: the new leader epoch. If a newer epoch is known, the call has no effect. None always has an effect.
         """
         partition = self._partitions.get(number)
         if partition is None or (epoch is not None and epoch < partition.epoch):
@@ -221,15 +225,15 @@ class TransactionStateManager:
     # --- writing
 
     def is_current(self, transactional_id: str, epoch: int, metadata: TransactionMetadata) -> bool:
-        """Return whether an id is still served, in the same coordinator epoch."""
+        """Return whether an id is still served in the same coordinator epoch."""
         found = self.find(transactional_id)
         return found.coordinator_epoch == epoch and found.metadata is metadata
 
     def write(self, metadata: TransactionMetadata, epoch: int, record: TransactionRecord) -> Deferred[int]:
-        """Write a prepared transition. It takes effect when all in-sync replicas have it.
+        """Write a prepared transition to the log. It takes effect when all in-sync replicas have it.
 
         Args:
-            epoch: the coordinator epoch in which it was prepared.
+            epoch: the coordinator epoch in which the transition was prepared.
 
         Returns:
             An error code for the client. After an error the transition is cancelled.
@@ -272,7 +276,7 @@ class TransactionStateManager:
         ]
 
     def expire(self) -> None:
-        """Remove ids that were not used for ``transactional.id.expiration.ms``, by tombstones in the log."""
+        """Remove ids that were not used for ``transactional.id.expiration.ms``. This writes tombstones to the log."""
         limit = self._clock.wall_ms() - self.config.transactional_id_expiration_ms
         for number, partition in list(self._partitions.items()):
             if partition.pieces is not None or partition.failed:

@@ -1,4 +1,4 @@
-"""Verification: before a transaction opens in a partition, its coordinator confirms that the partition belongs to it.
+"""Verification (KIP-890): the coordinator confirms that a partition belongs to a transaction.
 
 See KIP-890. Without verification, a late batch of an ended transaction would open a transaction in the partition that
 never ends, and ``read_committed`` consumers would stop there for ever. The guards are the state of the partition's
@@ -44,8 +44,8 @@ class RequestingProducer(NamedTuple):
     """The producer of a request.
 
     Attributes:
-        adds: the broker adds partitions for it (rule 2).
-        knows_abortable: it knows the error TRANSACTION_ABORTABLE.
+        adds: True if the broker adds partitions for the producer (rule 2).
+        knows_abortable: True if the producer knows the error TRANSACTION_ABORTABLE.
     """
 
     transactional_id: str
@@ -56,7 +56,7 @@ class RequestingProducer(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The result for a partition: an error code or a guard, without both if the transaction is open there."""
+    """The result for a partition: an error code or a guard. It has neither if the transaction is already open there."""
 
     error_code: int = 0
     guard: VerificationGuard | None = None
@@ -68,7 +68,7 @@ class VerifyingBroker(TransactionBroker, Protocol):
 
 
 def is_enabled(broker: TransactionBroker) -> bool:
-    """Return whether transactions are opened only after verification."""
+    """Return whether the broker opens transactions only after verification."""
     return broker.config.boolean("transaction.partition.verification.enable")
 
 
@@ -78,10 +78,10 @@ async def verify(
     """Verify all partitions of a request at once.
 
     Args:
-        sequences: the first sequence of each partition's batch.
+        sequences: the first sequence number of each partition's batch.
 
     Returns:
-        The result for each partition that this broker leads. (The append to any other fails anyway.)
+        The result for each partition that this broker leads. (In other partitions the append fails anyway.)
     """
     cluster, until = broker.cluster, broker.cluster.adding_ends_at()
     who = producer.transactional_id, producer.producer_id, producer.producer_epoch
@@ -134,7 +134,7 @@ async def add_partitions(
     *,
     client_version: int = 0,
 ) -> int:
-    """Serve a client that adds partitions itself, when the previous transaction has ended (rule 4).
+    """Serve a client that adds partitions itself. If necessary, wait until the previous transaction has ended (rule 4).
 
     Arguments and result are those of :meth:`TransactionCoordinator.add_partitions`.
     """

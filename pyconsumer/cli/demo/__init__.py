@@ -98,14 +98,14 @@ def _cluster(screen: Screen, servers: str | None, folder: Path) -> Iterator[str]
 
 
 class Demo:
-    """The steps of the demo, in their order.
+    """Runs the steps of the demo in their order.
 
     Args:
         screen: prints the results.
-        servers: addresses of brokers.
-        settings: further client settings.
-        folder: the folder for results.
-        on_spark: called when Spark has started, which takes over SIGINT.
+        servers: addresses of the brokers.
+        settings: additional client settings.
+        folder: the folder for the results.
+        on_spark: called when Spark has started. Spark takes over SIGINT then.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Demo:
             admin.create_topics([NewTopic(self.topic, _PARTITIONS, topic_configs=_TOPIC_CONFIG)])
 
     def consume(self) -> None:
-        """Read all flights with the group, and print the results.
+        """Read all flights with a consumer group, and print the results.
 
         Raises:
             KafkaError: a flight is missing or was counted twice.
@@ -220,7 +220,7 @@ class Demo:
         self.screen.console.print(members)
 
     def spark(self) -> bool:
-        """Run the Spark part, and return False if it failed. Without Java or Spark, skip it with a message."""
+        """Run the Spark part. Return False if it failed. If Java or Spark is missing, skip it with a message."""
         left_out = "skipping the Spark part, with the archive:"
         try:
             from pyconsumer.spark import java_home
@@ -315,10 +315,10 @@ class Demo:
         self.screen.command("replay", str(archive), "--to", self.second_topic)
 
     def exactly_once(self) -> None:
-        """Copy the late flights in transactions.
+        """Copy the flights that were late, in transactions.
 
         Raises:
-            KafkaError: for ``read_committed`` one is missing or duplicated.
+            KafkaError: a consumer with ``read_committed`` misses a flight, or gets one twice.
         """
         from pyconsumer.admin import KafkaAdminClient, NewTopic
         from pyconsumer.cli.demo.late import copy_late

@@ -27,7 +27,7 @@ _TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 
 
 class Flight(NamedTuple):
-    """A record to send: the key is the carrier, the timestamp the scheduled departure in ms since the epoch."""
+    """A record to send. Its key is the carrier. Its timestamp is the scheduled departure in ms since the epoch."""
 
     timestamp_ms: int
     carrier: str
@@ -44,7 +44,10 @@ def _folder() -> Path:
 
 
 def flights() -> list[Flight]:
-    """Return all flights ordered by scheduled departure, as JSON with the columns of the data set. Missing: null."""
+    """Return all flights as JSON, ordered by scheduled departure. The fields are the columns of the data set.
+
+    A missing value is null.
+    """
     return sorted(_rows(), key=lambda flight: flight.timestamp_ms)
 
 
@@ -82,13 +85,13 @@ def airlines() -> dict[str, str]:
 
 
 def compare(found: Mapping[str, int], expected: Mapping[str, int], what: str) -> None:
-    """Compare the number of flights of each carrier with the expected one.
+    """Compare the number of flights of each carrier with the expected number.
 
     Args:
         what: the beginning of the error's message, such as "the flights".
 
     Raises:
-        KafkaError: a number is not the expected one.
+        KafkaError: a number differs from the expected one.
     """
     wrong = sorted(carrier for carrier in {*found, *expected} if found.get(carrier, 0) != expected.get(carrier, 0))
     if wrong:

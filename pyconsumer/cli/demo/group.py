@@ -26,13 +26,13 @@ _PROGRAM: Final = "import sys; from pyconsumer.cli.demo.member import main; main
 
 
 class DemoGroup:
-    """Reads a topic to its end with a group of processes.
+    """Reads a topic to its end with a consumer group of several processes.
 
     Args:
         topic: the topic to read.
         ends: for each partition the offset after its last record.
         options: settings of the members' consumers.
-        on_progress: called with the number of records committed so far.
+        on_progress: called with the number of records that are committed.
         on_event: called with a line to print.
         timeout: seconds after which the demo fails.
     """
@@ -69,7 +69,7 @@ class DemoGroup:
         """Read the topic, with a rebalance half-way.
 
         Raises:
-            KafkaTimeoutError: it took longer than ``timeout``.
+            KafkaTimeoutError: the group needed longer than ``timeout``.
             KafkaError: a member failed, or a record was lost or counted twice.
         """
         deadline = time.monotonic() + self.timeout

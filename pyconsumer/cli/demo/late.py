@@ -21,9 +21,9 @@ class Copied(NamedTuple):
     """The numbers of flights in the topic.
 
     Attributes:
-        expected: late flights in the source.
-        committed: flights that a consumer with ``read_committed`` sees.
-        written: all flights, with those of aborted transactions.
+        expected: the number of late flights in the source.
+        committed: the number of flights that a consumer with ``read_committed`` sees.
+        written: the number of all flights, including those of aborted transactions.
     """
 
     expected: int
@@ -44,7 +44,7 @@ def is_late(value: bytes) -> bool:
 def copy_late(
     options: dict[str, object], source: str, sink: str, partitions: int, total: int, on_read: Callable[[int], None]
 ) -> Copied:
-    """Copy late flights, fail in the middle of a transaction, begin again, and count the flights that consumers see.
+    """Copy late flights. Fail in the middle of a transaction, start again, and count the flights that consumers see.
 
     Args:
         options: settings of the clients.

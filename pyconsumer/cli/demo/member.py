@@ -21,7 +21,7 @@ __all__ = ["Assigned", "Done", "Failed", "Job", "Order", "Revoked", "Work", "mai
 
 
 class Job(NamedTuple):
-    """The parent's first message: the number of the member, from 1, the topic, and the settings of the consumer."""
+    """The parent's first message. It has the member's number (from 1), the topic, and the settings of the consumer."""
 
     number: int
     topic: str
@@ -29,7 +29,7 @@ class Job(NamedTuple):
 
 
 class Order(enum.Enum):
-    """The later messages of the parent."""
+    """The parent's later messages."""
 
     HOLD = enum.auto()
     CONTINUE = enum.auto()
@@ -37,7 +37,7 @@ class Order(enum.Enum):
 
 
 class Assigned(NamedTuple):
-    """The member has been assigned these partitions in a generation of the group."""
+    """A message: the member was assigned these partitions in a generation of the group."""
 
     member: int
     generation: int
@@ -45,17 +45,17 @@ class Assigned(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """These partitions of the member have been revoked."""
+    """A message: these partitions were revoked from the member."""
 
     member: int
     partitions: tuple[int, ...]
 
 
 class Work(NamedTuple):
-    """Committed work: the offsets of a partition from ``first`` up to but not including ``after``.
+    """A message about committed work: the offsets of a partition from ``first`` up to, but not including, ``after``.
 
-    ``delays`` has for each carrier the number of flights, of flights with a known departure delay, and the sum of these
-    delays in minutes.
+    ``delays`` has three numbers for each carrier: the flights, the flights with a known departure delay, and the sum of
+    these delays in minutes.
     """
 
     member: int
@@ -66,13 +66,13 @@ class Work(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The member has ended normally."""
+    """A message: the member has ended normally."""
 
     member: int
 
 
 class Failed(NamedTuple):
-    """The member has ended with an error."""
+    """A message: the member has ended with an error."""
 
     member: int
     reason: str
@@ -143,7 +143,7 @@ def main(handle: int) -> None:
     """Run the member: the main function of the process.
 
     Args:
-        handle: the file descriptor of the pipe to the parent. When it is closed, the parent has ended.
+        handle: the file descriptor of the pipe to the parent. If the pipe is closed, the parent has ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process
     logging.getLogger("pyconsumer.records").setLevel(logging.ERROR)  # a slow decoder: the parent has warned of it

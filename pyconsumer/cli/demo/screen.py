@@ -22,8 +22,8 @@ class Screen:
     """The terminal to which the demo writes.
 
     Args:
-        servers: addresses of brokers, or None for the embedded cluster, for which commands use the default address.
-        settings: further client settings, by Kafka's names. Commands show them, secret ones as ``***``.
+        servers: addresses of the brokers. None for the embedded cluster, whose address is the default in commands.
+        settings: additional client settings, by Kafka's names. Commands show them. Secrets are shown as ``***``.
     """
 
     def __init__(self, servers: str | None, settings: Mapping[str, str]) -> None:
@@ -36,15 +36,15 @@ class Screen:
             self._where += ["--config", f"{name}={'***' if name in secret else value}"]
 
     def say(self, text: str, *, important: str = "") -> None:
-        """Print a line. ``important`` follows the text in bold."""
+        """Print a line. ``important`` is a text in bold after ``text``."""
         self.console.print(escape(text) + (f"[bold]{escape(important)}[/]" if important else ""), soft_wrap=True)
 
     def command(self, *words: str, cluster: bool = True) -> None:
         """Print a command that the user could type.
 
         Args:
-            words: the words of the command, without its name.
-            cluster: whether to add the address of the cluster.
+            words: the words of the command, without the name ``pyconsumer``.
+            cluster: True adds the address of the cluster.
         """
         line = shlex.join([_program(), *words, *(self._where if cluster else [])])
         self.console.print(f"  [dim]$ {escape(line)}[/]", soft_wrap=True)

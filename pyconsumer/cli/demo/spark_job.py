@@ -24,10 +24,12 @@ _BATCH = 100_000
 
 
 def delays(spark: Any, servers: str, topic: str, options: Mapping[str, str], path: Path) -> DataFrame:
-    """Read the topic. Write the flights and their mean delay by hour and carrier to a Parquet folder, and return them.
+    """Read the topic, and write two Parquet folders: the flights, and their mean delay by hour and carrier.
+
+    Return both as tables.
 
     Args:
-        options: further options of the source.
+        options: additional options of the source.
     """
     from pyspark.sql import functions as f
 
@@ -60,16 +62,16 @@ def archive_topic(
     expected: Mapping[str, int],
     on_progress: Callable[[int], object],
 ) -> tuple[int, int]:
-    """Archive the topic as ``pyconsumer archive`` does, and check that its files have each flight once.
+    """Archive the topic like ``pyconsumer archive``. Check that the files contain each flight once.
 
     Args:
-        options: further options of the source.
+        options: additional options of the source.
         folder: a new folder.
         expected: the number of flights of each carrier.
         on_progress: called with the number of flights archived so far.
 
     Returns:
-        The number of flights in the files, and of batches.
+        The number of flights in the files, and the number of batches.
 
     Raises:
         KafkaError: a flight is missing or duplicated.
@@ -111,7 +113,7 @@ def replay_archive(
     options: Mapping[str, str],
     on_progress: Callable[[int], object],
 ) -> int:
-    """Send the archive to a topic as ``pyconsumer replay`` does, and return the number of flights sent."""
+    """Send the archive to a topic like ``pyconsumer replay``. Return the number of flights sent."""
     from pyconsumer.spark.archive import replay
 
     chosen = {"kafka.compression.type": "zstd", **options}
@@ -129,7 +131,7 @@ def replay_archive(
 def draw(table: DataFrame, names: Mapping[str, str], path: Path) -> None:
     """Draw a heat map of mean departure delays by carrier and hour, with the worst carrier on top.
 
-    Cells with fewer than 20 flights are left out, because their mean is not significant.
+    Cells with fewer than 20 flights are left out, because their mean says little.
     """
     import matplotlib
 

@@ -14,8 +14,8 @@ class AbstractTokenProvider(ABC):
 
     @abstractmethod
     async def token(self) -> str:
-        """Return a token that is valid now. It is called at each login."""
+        """Return a token that is valid now. This is called at each login."""
 
     def extensions(self) -> dict[str, str]:
-        """Return SASL extensions to send with the token (KIP-342). None by default."""
+        """Return SASL extensions to send with the token (KIP-342). By default there are none."""
         return {}

@@ -1,4 +1,4 @@
-"""The task that lives in the group for a consumer of aiokafka's API.
+"""The background task that drives the group for an aiokafka consumer.
 
 State: one task for each consumer, from ``start`` (or the first read) to ``stop``. It waits until the group has
 something due, does that in one piece (``GroupConsumer.serve``), and waits again.
@@ -41,27 +41,27 @@ RETRY_S: Final = 5.0
 
 
 class Trouble:
-    """An error of the group, between the task that finds it and the read that raises it."""
+    """Holds an error of the group, from the task that finds it to the read that raises it."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None
         self._raised = asyncio.Event()
 
     def note(self, error: Exception) -> None:
-        """Keep an error. If there is one already, that one stays."""
+        """Keep an error. If there is one already, keep that one instead."""
         if self._error is None:
             self._error = error
             self._raised.clear()
 
     def raise_once(self) -> None:
-        """Raise the error, if there is one, and let the task continue."""
+        """Raise the error, if there is one. The task can then continue."""
         error, self._error = self._error, None
         if error is not None:
             self._raised.set()
             raise error
 
     async def until_raised(self) -> None:
-        """Wait until a read has raised the error, at most for :data:`RETRY_S`."""
+        """Wait until a read has raised the error, but at most for :data:`RETRY_S`."""
         try:
             async with asyncio.timeout(RETRY_S):
                 await self._raised.wait()
@@ -70,7 +70,7 @@ class Trouble:
 
 
 class GroupTask:
-    """Starts and ends the task.
+    """Starts and ends the background task of a consumer.
 
     Args:
         consumer: the wrapped consumer.
@@ -83,7 +83,7 @@ class GroupTask:
         consumer.live_between_reads(self._trouble.raise_once)
 
     def start(self) -> None:
-        """Start the task in the running loop, unless that is done."""
+        """Start the task in the running loop. A second call has no effect."""
         if self._task is None:
             loop = asyncio.get_running_loop()
             find = weakref.ref(self._consumer)
@@ -91,7 +91,7 @@ class GroupTask:
             self._dropped = weakref.finalize(self._consumer, _cancel, loop, self._task)
 
     async def stop(self) -> None:
-        """End the task, after the consumer was closed."""
+        """End the task. The consumer must have been closed before."""
         task, self._task = self._task, None
         if task is not None:
             self._dropped.detach()

@@ -17,7 +17,7 @@ _NO_TOPIC: Final = ""  # the serializer is called before the topic of the batch 
 
 
 class BatchedRecord(NamedTuple):
-    """A record in a batch: its number in the batch, its size in bytes, its timestamp in ms."""
+    """A record in a batch. It has the record's number in the batch, its size in bytes and its timestamp in ms."""
 
     offset: int
     size: int
@@ -26,13 +26,13 @@ class BatchedRecord(NamedTuple):
 
 @producer_border.guard
 class BatchBuilder:
-    """Collects records until they reach ``max_batch_size``. The first one may be larger.
+    """Collects records until they reach ``max_batch_size``. The first record may be larger than that.
 
-    Keys and values are serialized here to find their size, and again when they are sent.
+    Keys and values are serialized here to find their size. They are serialized again when they are sent.
 
     Args:
         limit: ``max_batch_size``, in bytes.
-        key_serializer, value_serializer: those of the producer.
+        key_serializer, value_serializer: the serializers of the producer.
     """
 
     def __init__(self, limit: int, key_serializer: Any, value_serializer: Any) -> None:
@@ -46,7 +46,7 @@ class BatchBuilder:
     def append(
         self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] = ()
     ) -> BatchedRecord | None:
-        """Add a record, and return its number, size and timestamp, or None if the batch is full or closed."""
+        """Add a record. Return its number, size and timestamp. If the batch is full or closed, return None."""
         if self._closed:
             return None
         key_bytes, _ = serialized_now(self._key, _NO_TOPIC, None, key)
@@ -60,7 +60,7 @@ class BatchBuilder:
         return BatchedRecord(len(self.records) - 1, size, shown)
 
     def close(self) -> None:
-        """Refuse further records."""
+        """Accept no more records."""
         self._closed = True
 
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""The borders of the layer for aiokafka: which of its errors stands for one of ours.
+"""The errors of aiokafka for pyconsumer's errors.
 
 :mod:`pyconsumer.compat.border` is the mechanism. aiokafka has several errors where ours is an ``IllegalStateError``, so
 consumers and producers have rules of their own.

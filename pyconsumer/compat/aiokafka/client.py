@@ -11,7 +11,7 @@ __all__ = ["AIOKafkaClient", "KnownCluster"]
 
 
 class AIOKafkaClient:
-    """aiokafka's network client, which other clients have inside. None can be made here.
+    """aiokafka's network client, which its other clients contain. It cannot be created here.
 
     Raises:
         TypeError: always.
@@ -22,15 +22,15 @@ class AIOKafkaClient:
 
 
 class KnownCluster(AIOKafkaClient):
-    """The connections of a client, to be read. Instrumentations read the addresses and the client's id.
+    """A read-only view of a client's connections. Instrumentations read the addresses and the client's id from it.
 
     Args:
-        client_id: the client's setting.
+        client_id: the setting ``client_id``.
         addresses: the setting ``bootstrap_servers``.
-        metadata: the brokers and topics that it knows.
+        metadata: the brokers and topics that the client knows.
 
     Attributes:
-        cluster: these brokers and topics.
+        cluster: the brokers and topics that the client knows.
     """
 
     def __init__(self, client_id: str, addresses: Any, metadata: Metadata) -> None:
@@ -39,7 +39,7 @@ class KnownCluster(AIOKafkaClient):
         self.cluster = ClusterMetadata(metadata)
 
     async def ready(self, node_id: int) -> bool:
-        """Return whether a broker is known. The next request to it connects."""
+        """Return whether a broker is known. The next request to the broker connects to it."""
         return self.cluster.broker_metadata(node_id) is not None
 
     def __repr__(self) -> str:

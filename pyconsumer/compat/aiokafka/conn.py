@@ -8,7 +8,7 @@ __all__ = ["AIOKafkaConnection", "CloseReason"]
 
 
 class CloseReason(IntEnum):
-    """Reasons for the end of a connection."""
+    """The reasons why a connection may end."""
 
     CONNECTION_BROKEN = 0
     CONNECTION_TIMEOUT = 1
@@ -19,7 +19,7 @@ class CloseReason(IntEnum):
 
 
 class AIOKafkaConnection:
-    """A connection of aiokafka's network client. None can be made here.
+    """A connection of aiokafka's network client. It cannot be created here.
 
     Raises:
         TypeError: always.

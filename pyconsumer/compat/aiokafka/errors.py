@@ -52,7 +52,7 @@ __all__ = [*_classes, "for_code", "kafka_errors"]
 
 
 def for_code(error_code: int) -> type[Any]:
-    """Return the class of an error code: ``NoError`` for 0, ``UnknownError`` for an unknown code."""
+    """Return the error class for a code. It is ``NoError`` for 0, and ``UnknownError`` for an unknown code."""
     return kafka_errors.get(error_code, _classes["UnknownError"])
 
 

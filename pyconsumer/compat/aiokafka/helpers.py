@@ -19,10 +19,10 @@ def create_ssl_context(
     keyfile: str | PathLike[str] | None = None,
     password: Callable[[], str | bytes] | str | bytes | None = None,
 ) -> ssl.SSLContext:
-    """Return a context for ``ssl_context``: it checks the broker's certificate and host name.
+    """Return a TLS context for the setting ``ssl_context``. It checks the broker's certificate and host name.
 
     Args:
-        cafile, capath, cadata: certificates to trust, by default the system's.
+        cafile, capath, cadata: the certificates to trust. By default those of the system.
         certfile, keyfile, password: the client's own certificate, its key, and the key's password.
     """
     context = ssl.create_default_context(cafile=cafile, capath=capath, cadata=cadata)

@@ -1,4 +1,4 @@
-"""Names with an underscore of aiokafka's clients that other programs read. See :mod:`pyconsumer.compat.internals`."""
+"""Views for internal names of aiokafka's clients that other programs read. See :mod:`pyconsumer.compat.internals`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["ClientView", "ConsumerInternals", "ProducerInternals", "SenderView"]
 
 
 class ClientView(KnownCluster):
-    """The connections of a consumer or producer.
+    """A view of the connections of a consumer or producer.
 
     Args:
-        config: settings of the client.
+        config: the settings of the client.
         addresses: the setting ``bootstrap_servers`` as the program gave it.
-        metadata: the brokers and topics that it knows.
-        producer: waits for the metadata of a topic, None for a consumer.
+        metadata: the brokers and topics that the client knows.
+        producer: an object that waits for the metadata of a topic. None for a consumer.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class ClientView(KnownCluster):
 
 
 class SenderView:
-    """The task that sends, by which programs check that a producer has been started."""
+    """Stands for the task that sends. By it, programs check that a producer has been started."""
 
     def __init__(self, task: asyncio.Future[Any] | None) -> None:
         self.sender_task = task
 
 
 class ConsumerInternals:
-    """The internal names of ``AIOKafkaConsumer`` that are here."""
+    """The internal names of ``AIOKafkaConsumer`` that exist here."""
 
     consumer: GroupConsumer
     _addresses: Any
@@ -89,7 +89,7 @@ class ConsumerInternals:
 
 
 class ProducerInternals:
-    """The internal names of ``AIOKafkaProducer`` that are here."""
+    """The internal names of ``AIOKafkaProducer`` that exist here."""
 
     producer: WrappedProducer
     _addresses: Any
@@ -98,7 +98,7 @@ class ProducerInternals:
 
     @property
     def client(self) -> ClientView:
-        """The connections of the producer. They can be read only."""
+        """A read-only view of the producer's connections."""
         return ClientView(self.producer.config, self._addresses, self.producer.metadata, self.producer)
 
     @property

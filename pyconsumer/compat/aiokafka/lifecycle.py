@@ -1,4 +1,4 @@
-"""The order of ``start`` and ``stop``: a client starts once."""
+"""The check that a client is started only once."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ __all__ = ["StartedTwiceError", "check_may_start"]
 
 
 class StartedTwiceError(IllegalStateError, AssertionError):
-    """A client was started a second time, or after it was stopped. In aiokafka it is an ``AssertionError``."""
+    """A client was started a second time, or after it was stopped.
+
+    The error is also an ``AssertionError``, as in aiokafka.
+    """
 
 
 def check_may_start(name: str, *, began: bool, stopped: bool) -> None:
-    """Check that a client was neither started nor stopped.
+    """Check that a client was not started or stopped before.
 
     Args:
-        name: of its class, for the message.
-        began: whether ``start`` was called before.
-        stopped: whether ``stop`` was called before.
+        name: name of the client's class, for the message.
+        began: True if ``start`` was called before.
+        stopped: True if ``stop`` was called before.
 
     Raises:
-        StartedTwiceError: it was.
+        StartedTwiceError: the client was started or stopped before.
     """
     if stopped:
         raise StartedTwiceError(f"this {name} was stopped: make a new one")

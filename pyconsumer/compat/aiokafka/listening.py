@@ -1,4 +1,4 @@
-"""The program's rebalance listener, as aiokafka calls it.
+"""Calls of the program's rebalance listener in aiokafka's way.
 
 Rules
 
@@ -32,11 +32,11 @@ _log = logging.getLogger("pyconsumer.compat.aiokafka")
 
 
 class Listening:
-    """The listener of one consumer.
+    """Calls the rebalance listener of one consumer.
 
     Attributes:
-        listener: the program's object, or None.
-        is_silent: no more calls are made.
+        listener: the program's listener, or None.
+        is_silent: True if no more calls are made.
     """
 
     def __init__(self) -> None:
@@ -46,21 +46,21 @@ class Listening:
         self._told_of_nothing = False  # since the last assignment
 
     def begin(self, listener: Any) -> None:
-        """Call this listener from now on. None for none."""
+        """From now on call this listener. None for no listener."""
         self.listener = listener
         self.is_silent = False
 
     def be_silent(self) -> None:
-        """Call nothing from now on."""
+        """From now on make no more calls."""
         self.is_silent = True
 
     @property
     def is_called_here(self) -> bool:
-        """True in the listener, and in tasks that it has started."""
+        """Return whether the caller is the listener, or a task that it has started."""
         return self._calls > 0 and _called.get() is self
 
     async def call(self, name: str, partitions: Collection[TopicPartition]) -> None:
-        """Call a method of the listener with a set, and log the exception that it may raise."""
+        """Call a method of the listener with a set of partitions. If it raises, log the exception."""
         if self.listener is None or self.is_silent:
             return
         if name == "on_partitions_assigned":
@@ -87,7 +87,7 @@ _called: Final[ContextVar[Listening | None]] = ContextVar("_called", default=Non
 
 
 class ListenerCalls(AsyncConsumerRebalanceListener):
-    """Passes the calls of the group to a consumer's :class:`Listening`, as long as there is one.
+    """Passes the group's calls to a consumer's :class:`Listening`, as long as that object exists.
 
     Attributes:
         before_first_join: see :mod:`~pyconsumer.consumer.coordinator.listener_invoker`.
@@ -99,13 +99,13 @@ class ListenerCalls(AsyncConsumerRebalanceListener):
         self._find = weakref.ref(listening)
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:  # type: ignore[override]
-        """Pass it on. :meth:`on_partitions_lost` leads here, too."""
+        """Pass the call on. :meth:`on_partitions_lost` calls this, too."""
         found = self._find()
         if found is not None:
             await found.call("on_partitions_revoked", revoked)
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:  # type: ignore[override]
-        """Pass it on."""
+        """Pass the call on."""
         found = self._find()
         if found is not None:
             await found.call("on_partitions_assigned", assigned)

@@ -34,14 +34,14 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Result of ``offsets_for_times``: the first offset at or after a time, and that record's timestamp in ms."""
+    """A result of ``offsets_for_times``: the first offset at or after a time, and its record's timestamp in ms."""
 
     offset: int
     timestamp: int | None
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition in metadata. ``leader`` is -1 without a leader, ``error`` None or an error."""
+    """One partition in the metadata. ``leader`` is -1 if there is no leader. ``error`` is None or an error."""
 
     topic: str
     partition: int
@@ -52,10 +52,10 @@ class PartitionMetadata(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """The place of a produced record.
+    """The partition and offset of a produced record.
 
-    ``timestamp_type`` is 0 if the producer has set the timestamp, 1 if the broker has. ``log_start_offset`` is always
-    None.
+    ``timestamp_type`` is 0 if the producer has set the timestamp, and 1 if the broker has set it. ``log_start_offset``
+    is always None.
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""``sasl_oauth_token_provider`` of aiokafka: a coroutine, which the program's event loop runs.
+"""aiokafka's ``sasl_oauth_token_provider``: a coroutine, run by the program's event loop.
 
 A login happens in the thread of a client: that of the loop, of heartbeats, or of a producer. None of them waits for
 the token. The network client is told when it has come.
@@ -21,11 +21,11 @@ _FOR_THE_LOGIN_MS: Final = 1000
 
 
 class AwaitedTokens:
-    """A provider whose tokens come from a coroutine of the program.
+    """A token provider that gets its tokens from a coroutine of the program.
 
     Args:
-        provider: the program's provider. Its ``token()`` may be a coroutine function or a plain one.
-        timeout_s: longest time for a token.
+        provider: the program's provider. Its ``token()`` may be a coroutine function or an ordinary function.
+        timeout_s: the longest time to wait for a token, in seconds.
     """
 
     def __init__(self, provider: Any, timeout_s: float) -> None:
@@ -34,11 +34,11 @@ class AwaitedTokens:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def bind(self) -> None:
-        """Let the running loop fetch the tokens."""
+        """Let the running loop fetch the tokens from now on."""
         self._loop = asyncio.get_running_loop()
 
     def token(self) -> Future[str]:
-        """Ask for a token that is valid now. Any thread may call this, at each login and renewal.
+        """Request a token that is valid now. Any thread may call this, at each login and renewal.
 
         Raises:
             IllegalStateError: the client was not started, or its loop is closed.
@@ -67,14 +67,14 @@ class AwaitedTokens:
 
 
 def await_tokens(configs: dict[str, Any], request_timeout_ms: float) -> AwaitedTokens | None:
-    """Replace the token provider of a client's settings by one that the loop serves, and return it.
+    """Replace the token provider in a client's settings by one that runs on the event loop. Return the new provider.
 
     Args:
-        configs: the settings of the program.
-        request_timeout_ms: the default of that setting.
+        configs: the settings that the program gave.
+        request_timeout_ms: the default of the setting ``request_timeout_ms``.
 
     Returns:
-        None without a provider.
+        None if there is no token provider.
     """
     provider = configs.get("sasl_oauth_token_provider")
     if provider is None or not (callable(provider) or hasattr(provider, "token")):
@@ -86,7 +86,7 @@ def await_tokens(configs: dict[str, Any], request_timeout_ms: float) -> AwaitedT
 
 
 def begin(tokens: AwaitedTokens | None, request_timeout_ms: int) -> int:
-    """Bind the tokens of a client that starts, and return the longest time that it may take to connect (ms)."""
+    """Bind the tokens of a client that is starting. Return how long it may take to connect, in ms."""
     if tokens is None:
         return request_timeout_ms
     tokens.bind()

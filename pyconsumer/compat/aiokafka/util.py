@@ -20,7 +20,7 @@ def create_task(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 def create_future(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Future[Any]:
-    """Return a future of a loop, by default of the running one."""
+    """Return a future of an event loop. By default it is the running loop."""
     return (asyncio.get_running_loop() if loop is None else loop).create_future()
 
 

@@ -1,4 +1,4 @@
-"""The border of the layer for kafka-python: which of its errors stands for one of ours.
+"""The errors of kafka-python for pyconsumer's errors.
 
 :mod:`pyconsumer.compat.border` is the mechanism.
 """

@@ -12,7 +12,7 @@ __all__ = ["ClientOfAdmin", "KafkaClient"]
 
 
 class KafkaClient:
-    """kafka-python's network client, which other clients have inside. None can be made here.
+    """kafka-python's network client, which its other clients contain. It cannot be created here.
 
     Raises:
         TypeError: always.
@@ -23,14 +23,14 @@ class KafkaClient:
 
 
 class ClientOfAdmin(KafkaClient):
-    """The connections of an admin client, to be read.
+    """A read-only view of an admin client's connections.
 
     Args:
-        admin: our client.
-        metadata: the brokers that it knows.
+        admin: pyconsumer's admin client.
+        metadata: the brokers that the client knows.
 
     Attributes:
-        cluster: these brokers.
+        cluster: the brokers that the client knows.
     """
 
     def __init__(self, admin: KafkaAdminClient, metadata: Metadata) -> None:
@@ -40,7 +40,7 @@ class ClientOfAdmin(KafkaClient):
         self._client_id = admin.config.client_id
 
     def least_loaded_node(self) -> int:
-        """Return the id of a broker. It connects if none is known yet.
+        """Return the id of a broker. If none is known yet, connect first.
 
         Raises:
             KafkaTimeoutError: no broker could be reached.

@@ -1,4 +1,4 @@
-"""``kafka.cluster``: a read view of the brokers and topics that a client knows."""
+"""``kafka.cluster``: a read-only view of the known brokers and topics."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ __all__ = ["ClusterMetadata"]
 
 
 class ClusterMetadata:
-    """The brokers of a cluster and the topics that a client uses, as it knows them now.
+    """The brokers and topics of a cluster, as a client knows them now.
 
     Args:
-        metadata: those of the client. Nothing is changed or requested.
+        metadata: the client's metadata. This object changes and requests nothing.
     """
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
 
     def brokers(self) -> set[BrokerMetadata]:
-        """Return the brokers. The bootstrap addresses, with negative ids, until a broker has answered."""
+        """Return the brokers. Until a broker has responded, these are the bootstrap addresses, with negative ids."""
         return set(self._all().values())
 
     def broker_metadata(self, broker_id: int) -> BrokerMetadata | None:
-        """Return a broker, or None if it is not known."""
+        """Return a broker, or None if it is unknown."""
         return self._all().get(broker_id)
 
     def is_bootstrap(self, node_id: int) -> bool:
-        """Return whether an id stands for a bootstrap address."""
+        """Return whether an id belongs to a bootstrap address."""
         return self._metadata.is_bootstrap and node_id in self._all()
 
     @property
     def controller(self) -> BrokerMetadata | None:
-        """The controller, or None if it is not known."""
+        """The controller, or None if it is unknown."""
         return self._brokers.get(self._metadata.controller_id)
 
     @property
     def internal_topics(self) -> set[str]:
-        """The names of the topics that are known and Kafka's own."""
+        """The names of Kafka's own topics, as far as they are known."""
         return {name for name in self._metadata.topics() if self._is_internal(name)}
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return the names of the topics that are known."""
+        """Return the names of the known topics."""
         found = set(self._metadata.topics())
         return {name for name in found if not self._is_internal(name)} if exclude_internal_topics else found
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the partitions of a topic, or None if it is not known."""
+        """Return the partitions of a topic, or None if the topic is unknown."""
         found = self._metadata.topic(topic)
         return None if found is None else set(found.partitions)
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the partitions of a topic that have a leader, or None if it is not known."""
+        """Return the partitions of a topic that have a leader, or None if the topic is unknown."""
         found = self._metadata.topic(topic)
         return None if found is None else {number for number, each in found.partitions.items() if each.leader >= 0}
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
-        """Return the id of the leader of a partition, -1 without a leader, None if the partition is not known."""
+        """Return the id of a partition's leader. -1 if there is no leader, None if the partition is unknown."""
         found = self._metadata.topic(partition.topic)
         known = None if found is None else found.partitions.get(partition.partition)
         return None if known is None else known.leader
 
     def partitions_for_broker(self, broker_id: int) -> set[TopicPartition] | None:
-        """Return the known partitions that a broker leads, or None without any."""
+        """Return the known partitions that a broker leads, or None if there are none."""
         led = {
             TopicPartition(name, number)
             for name in self._metadata.topics()

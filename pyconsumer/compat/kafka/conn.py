@@ -6,7 +6,7 @@ __all__ = ["BrokerConnection"]
 
 
 class BrokerConnection:
-    """A connection of kafka-python's network client. None can be made here.
+    """A connection of kafka-python's network client. It cannot be created here.
 
     Raises:
         TypeError: always.

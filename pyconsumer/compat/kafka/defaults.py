@@ -1,4 +1,4 @@
-"""kafka-python's defaults, which the classes have as ``DEFAULT_CONFIG``. Programs copy them and look up names."""
+"""kafka-python's default settings, the classes' ``DEFAULT_CONFIG``. Programs copy them and look up names."""
 
 from __future__ import annotations
 

@@ -58,7 +58,10 @@ __all__ = [*_classes, "for_code", "kafka_errors"]
 
 
 def for_code(error_code: int) -> type[Any]:
-    """Return the class of an error code: ``NoError`` for 0, a kind of ``UnknownError`` for an unknown code."""
+    """Return the error class for a code.
+
+    It is ``NoError`` for 0, and a subclass of ``UnknownError`` for an unknown code.
+    """
     found = kafka_errors.get(error_code)
     if found is None:
         found = type("UnrecognizedBrokerError", (_classes["UnknownError"],), {"errno": error_code})

@@ -1,4 +1,4 @@
-"""Names with an underscore of kafka-python's clients that other programs read. See :mod:`pyconsumer.compat.internals`.
+"""Views for internal names of kafka-python's clients that other programs read. See :mod:`pyconsumer.compat.internals`.
 
 ``_client`` and ``_metadata`` of the consumer are objects of ours, which differ from kafka-python's.
 """
@@ -16,7 +16,7 @@ __all__ = ["ConsumerInternals", "ProducerInternals"]
 
 
 class ConsumerInternals:
-    """The internal names of ``KafkaConsumer`` that are here."""
+    """The internal names of ``KafkaConsumer`` that exist here."""
 
     config: Any
     _delegate: ConsumerDelegate
@@ -46,7 +46,7 @@ class ConsumerInternals:
 
 
 class ProducerInternals:
-    """The internal names of ``KafkaProducer`` that are here."""
+    """The internal names of ``KafkaProducer`` that exist here."""
 
     _delegate: Any
 

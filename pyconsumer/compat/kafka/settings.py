@@ -1,4 +1,4 @@
-"""Translation of kafka-python's settings into ours: defaults, and settings that are ignored or refused. No state."""
+"""Translation of kafka-python's settings into pyconsumer's: defaults, ignored and rejected settings. No state."""
 
 from __future__ import annotations
 
@@ -53,15 +53,16 @@ _NO_DEFAULTS: Final[Mapping[str, Any]] = {}
 
 
 class GivenConfig(dict[str, Any]):
-    """The settings of a client as kafka-python has them: a dictionary of what was given, over the defaults.
+    """The settings of a client in kafka-python's form: a dictionary of the given settings and, for the others, the
+    defaults.
 
-    Values have the form in which the program gave them. Our settings, checked, are the attributes. A change of the
-    dictionary has no effect on the client.
+    Values have the form in which the program gave them. The attributes are pyconsumer's checked settings. A change of
+    the dictionary has no effect on the client.
 
     Args:
-        config: our settings.
+        config: pyconsumer's settings.
         defaults: kafka-python's defaults.
-        given: the settings of the program.
+        given: the settings that the program gave.
     """
 
     def __init__(self, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -120,13 +121,13 @@ def translate(
     meaningful: frozenset[str] = frozenset(),
     documented: Mapping[str, Any] = _NO_DEFAULTS,
 ) -> dict[str, Any]:
-    """Translate kafka-python's settings into ours.
+    """Translate kafka-python's settings into pyconsumer's.
 
     Args:
-        given: the settings of the program.
-        defaults: kafka-python's defaults that differ from ours.
-        meaningful: names in ``_WITHOUT_EFFECT`` that have an effect for this client.
-        documented: kafka-python's own defaults. A setting without effect is logged unless it has this value.
+        given: the settings that the program gave.
+        defaults: those defaults of kafka-python that differ from pyconsumer's.
+        meaningful: names in ``_WITHOUT_EFFECT`` that do have an effect for this client.
+        documented: kafka-python's own defaults. A setting without effect is logged if it has another value.
 
     Raises:
         ConfigurationError: a setting is not supported, or ``default_api_timeout_ms`` is less than
@@ -159,10 +160,11 @@ def translate(
 
 @contextlib.contextmanager
 def unknown_is_timeout() -> Iterator[None]:
-    """Replace the error for a partition that does not exist by the one that kafka-python and aiokafka raise.
+    """Translate the error for a partition that does not exist into the error of kafka-python and aiokafka.
 
     Raises:
-        KafkaTimeoutError: a partition does not exist. (It is raised at once; theirs is raised after the timeout.)
+        KafkaTimeoutError: a partition does not exist. (It is raised at once, but by the originals only after the
+            timeout.)
     """
     try:
         yield
@@ -171,7 +173,7 @@ def unknown_is_timeout() -> Iterator[None]:
 
 
 def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
-    """Return a pattern that matches a whole name if its beginning matches ``pattern``, as in kafka-python."""
+    """Return a pattern for whole names. It matches a name if ``pattern`` matches its beginning, as in kafka-python."""
     if pattern is None:
         return None
     given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)
@@ -179,11 +181,11 @@ def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | N
 
 
 def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
-    """Check that a broker can be reached, as kafka-python's constructors do.
+    """Check that a broker can be reached. kafka-python's constructors do this.
 
     Raises:
         NoBrokersAvailableError: no broker could be reached within ``timeout_ms``.
-        AuthenticationError: the broker rejected our credentials.
+        AuthenticationError: the broker rejected the credentials.
     """
     shared = config.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
     with KafkaAdminClient({name: getattr(config, name) for name in shared}) as admin:

@@ -53,7 +53,7 @@ else:
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition in metadata, as in kafka-python 2.x. ``leader`` is -1 without a leader."""
+    """One partition in the metadata, as in kafka-python 2.x. ``leader`` is -1 if there is no leader."""
 
     topic: str
     partition: int
@@ -66,9 +66,9 @@ class PartitionMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A consumer's identity in its group, and its state.
+    """A consumer's identity in its group, and the consumer's state.
 
-    ``generation_id`` is -1 and ``member_id`` empty outside of a group. ``state`` is one of :class:`MemberState`.
+    Outside a group ``generation_id`` is -1 and ``member_id`` is empty. ``state`` is a value of :class:`MemberState`.
     """
 
     group_id: str | None = None
@@ -87,7 +87,7 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker's address. kafka-python 2.x calls its id ``nodeId``, 3.x ``node_id``. Both work."""
+    """A broker's id and address. In kafka-python 2.x the id is ``nodeId``, in 3.x ``node_id``. Both names work."""
 
     node_id: int
     host: str

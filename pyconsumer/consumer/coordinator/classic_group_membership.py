@@ -1,4 +1,4 @@
-"""Membership under the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core.
+"""A member of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core.
 
 :mod:`.membership` holds the parts that do not depend on the protocol.
 
@@ -64,7 +64,7 @@ _IN_REBALANCE: Final = (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberSta
 
 @dataclass(slots=True)
 class RebalanceReport:
-    """The facts of a finished rebalance for its log line. Only the leader knows who joined or left."""
+    """Facts about a finished rebalance, for its line in the log. Only the leader knows who joined or left."""
 
     started_at: float
     reason: str
@@ -74,7 +74,10 @@ class RebalanceReport:
     members: int = 0
 
     def lead(self, names: frozenset[str], before: frozenset[str] | None) -> None:
-        """Add the leader's knowledge: the members, and those of the previous generation (None if unknown)."""
+        """Add the facts that only the leader knows: the members of the present generation and of the previous one.
+
+        ``before`` is None if the previous members are unknown.
+        """
         self.is_leader = True
         self.members = len(names)
         if before is not None:
@@ -139,9 +142,9 @@ class ClassicMembership(GroupMember):
 
     Attributes:
         state: see :class:`.ClassicMemberState`.
-        rejoin_needed: a JoinGroup has to be sent.
-        is_leader: the last JoinGroup made us the leader.
-        report: of the rebalance under way, or None.
+        rejoin_needed: True if a JoinGroup must be sent.
+        is_leader: True if the last JoinGroup made this member the leader.
+        report: report of the current rebalance, or None.
     """
 
     def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
@@ -166,7 +169,7 @@ class ClassicMembership(GroupMember):
     # -- what the application does -----------------------------------------------------------------------------------
 
     def on_subscription(self, topics: Iterable[str]) -> None:
-        """Set the topics that the member wants. A change since the last join requires a rebalance."""
+        """Set the topics that the member wants. If they have changed since the last join, a rebalance is requested."""
         self._topics = frozenset(topics)
         if not self._active:
             self._active = True
@@ -175,11 +178,18 @@ class ClassicMembership(GroupMember):
         self._look_for_changes()
 
     def on_topics_assigned(self, topics: Iterable[str]) -> None:
-        """Add topics that the leader assigned before we knew that they match, as if we had joined with them."""
+        """Add topics that the leader has assigned to this member, although it did not know yet that they match its
+        pattern.
+
+        They then count as if the member had joined with them.
+        """
         self._topics = self._joined_topics = frozenset(topics)
 
     def on_metadata(self, snapshot: Mapping[str, object]) -> None:
-        """Set the facts about the group's topics, such as partition counts. The leader rebalances after a change."""
+        """Set the facts about the group's topics, such as partition counts.
+
+        If they change, the leader requests a rebalance.
+        """
         self._snapshot = snapshot
         self._look_for_changes()
 
@@ -200,8 +210,8 @@ class ClassicMembership(GroupMember):
         """Request another rebalance. The first reason is kept.
 
         Args:
-            reason: for our log.
-            short: the text for the coordinator, by default the same (KIP-800).
+            reason: text for this member's log.
+            short: text for the coordinator (KIP-800). By default the same as ``reason``.
         """
         if self.rejoin_needed and self._reason:
             return
@@ -211,15 +221,18 @@ class ClassicMembership(GroupMember):
         self.revision += 1
 
     def schedule_rejoin(self, when: float) -> None:
-        """Request another rebalance at a time (seconds), unless there is one before. Infinity requests none."""
+        """Request another rebalance at the time ``when`` (seconds). An earlier request stays.
+
+        Infinity requests none.
+        """
         self._rejoin_at = when
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
         """Leave the group and forget the member id at once. Return True if a LeaveGroup request was queued.
 
         Args:
-            send: True sends LeaveGroup, False does not (KIP-1092). With None a dynamic member does, a static one does
-                not (KIP-345).
+            send: True sends LeaveGroup, False does not (KIP-1092). None lets a dynamic member send it, but not a static
+                member (KIP-345).
         """
         member_id = self.generation.member_id
         instance_id = self.settings.group_instance_id
@@ -239,7 +252,7 @@ class ClassicMembership(GroupMember):
         return send
 
     def unsubscribe(self) -> None:
-        """Drop the subscription: no join until :meth:`on_subscription` is called again."""
+        """Drop the subscription. The member does not join until :meth:`on_subscription` is called again."""
         self._active = False
         self.rejoin_needed = True
         self.is_leader = False
@@ -255,17 +268,17 @@ class ClassicMembership(GroupMember):
 
     @property
     def leads_others(self) -> bool:
-        """Return whether this member leads the group, and is not alone in it."""
+        """Return whether this member is the leader of a group with other members."""
         return self.is_leader and self._members is not None and len(self._members) > 1
 
     @property
     def has_urgent_news(self) -> bool:
-        """Return whether the application must be notified of an error or a loss before it gets anything else."""
+        """Return whether the application must hear of an error or a loss before it gets records."""
         return self._lost or bool(self._errors) or self.state is ClassicMemberState.FENCED
 
     @property
     def rebalancing(self) -> bool:
-        """Return whether JoinGroup was sent and the application does not know its partitions yet."""
+        """Return whether JoinGroup was sent and the application has not received its new partitions yet."""
         return (
             self.state in _IN_REBALANCE
             or self._attempt.completed is not None
@@ -274,27 +287,30 @@ class ClassicMembership(GroupMember):
 
     @property
     def rejoin_pending(self) -> bool:
-        """Return whether anything is due or in flight before the membership is settled."""
+        """Return whether the membership is unsettled: a step is due, or a request is in flight."""
         return self._active and (self.rejoin_needed or self.rebalancing)
 
     @property
     def commit_scope(self) -> Generation:
-        """Return the generation."""
+        """Return the generation for which commits are made."""
         return self.generation
 
     @property
     def epoch_is_volatile(self) -> bool:
-        """Return False: in another generation there may be other partitions."""
+        """Return False. A commit must name the generation for which it was made.
+
+        Another generation may assign other partitions.
+        """
         return False
 
     @property
     def may_commit(self) -> bool:
-        """Return whether offsets can be committed for the present generation."""
+        """Return whether offsets can be committed for the current generation."""
         attempt = self._attempt
         return self.state is ClassicMemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds), or infinity while it waits for a response."""
+        """Return when :meth:`next_action` will have something to do (seconds). Infinity: it waits for a response."""
         attempt = self._attempt
         if self._errors or self.state is ClassicMemberState.FENCED:
             return now
@@ -309,7 +325,7 @@ class ClassicMembership(GroupMember):
         return math.inf if attempt.in_flight else max(now, attempt.retry_at)
 
     def next_action(self, now: float) -> UserAction | None:
-        """Return the next action of the thread that uses the consumer, or None until :meth:`due_at`."""
+        """Return the next action of the user's thread, or None until :meth:`due_at`."""
         attempt = self._attempt
         if self._errors:
             return Raise(self._errors.popleft())
@@ -338,10 +354,11 @@ class ClassicMembership(GroupMember):
     # -- joining -----------------------------------------------------------------------------------------------------
 
     def on_prepared(self, generation: Generation) -> None:
-        """Record that the application has revoked its partitions: the join may begin.
+        """Record that the application has revoked its partitions, so the join may begin.
 
         Args:
-            generation: ours when the revocation began. If it has been lost since, the listener must still be notified.
+            generation: the member's generation when the revocation began. If it has been lost since, the listener must
+                still be notified.
         """
         self.is_leader = False
         self._assigned_by = None
@@ -360,8 +377,8 @@ class ClassicMembership(GroupMember):
 
         Args:
             protocols: assignors and subscriptions, the preferred one first.
-            topics: the subscription that they contain.
-            keeps: the application keeps partitions in the meantime.
+            topics: the topics that these subscriptions contain.
+            keeps: True if the application keeps partitions during the join.
         """
         node, attempt = self.coordinator, self._attempt
         if (
@@ -388,7 +405,7 @@ class ClassicMembership(GroupMember):
         return SendJoin(attempt.number, node, request, self._timeout)
 
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
-        """Act on the response to JoinGroup, and return the SyncGroup of a follower, to be sent at once."""
+        """Handle the response to JoinGroup. A follower gets the SyncGroup to send at once."""
         if not self._is_current(number, ClassicMemberState.PREPARING_REBALANCE):
             self.log.debug("ignored the response to an abandoned JoinGroup")
             return None
@@ -430,11 +447,11 @@ class ClassicMembership(GroupMember):
     def on_assigned(
         self, number: int, shares: Mapping[str, bytes], snapshot: Mapping[str, object], now: float
     ) -> SendSync | None:
-        """As leader, return the SyncGroup that distributes the assignment, or None if it comes too late.
+        """As leader, return the SyncGroup that distributes the assignment. Return None if it comes too late.
 
         Args:
-            shares: assignment blobs by member id, or empty to keep the assignment (KIP-814).
-            snapshot: the metadata that the assignor used. See :meth:`on_metadata`.
+            shares: the encoded assignments by member id. Empty: keep the present assignment (KIP-814).
+            snapshot: the metadata that the assignor used (see :meth:`on_metadata`).
         """
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
             return None
@@ -445,12 +462,12 @@ class ClassicMembership(GroupMember):
         )
 
     def on_assign_failed(self, number: int, now: float) -> None:
-        """As leader, begin the rebalance again after a pause, because the assignor raised."""
+        """As leader, start the rebalance again after a pause, because the assignor raised an error."""
         if self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) and self._attempt.election is not None:
             self._step_failed(ErrorAction.BACK_OFF, None, now, "the assignor failed")
 
     def on_sync_response(self, number: int, response: SyncGroupResponse, now: float) -> None:
-        """Act on the response to SyncGroup."""
+        """Handle the response to SyncGroup."""
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE):
             self.log.debug("ignored the response to an abandoned SyncGroup")
             return
@@ -472,26 +489,34 @@ class ClassicMembership(GroupMember):
         self.revision += 1
 
     def on_step_failed(self, number: int, error: KafkaError, now: float) -> None:
-        """Record that JoinGroup or SyncGroup got no response: it was not sent, timed out, or lost its connection."""
+        """Record that JoinGroup or SyncGroup has failed without a response.
+
+        The request was not sent, it timed out, or its connection broke.
+        """
         if self.state in _IN_REBALANCE and number == self._attempt.number and self._attempt.in_flight:
             self._step_failed(ErrorAction.REDISCOVER if error.retriable else ErrorAction.RAISE, error, now)
 
     def on_revoking(self) -> None:
-        """Record that the listener is about to revoke partitions (cooperative protocol), and may commit them."""
+        """Record that the listener is about to revoke partitions and may commit them (cooperative protocol)."""
         self._attempt.revoke()
 
     def recover(self, under_way: int | None, now: float) -> None:
-        """Repair the state after Ctrl-C: if no request of the present attempt is in flight, the attempt has failed.
+        """Repair the state after Ctrl-C.
+
+        If no request of the current attempt is in flight, the attempt counts as failed.
 
         Args:
-            under_way: the attempt whose request is in flight, None if there is none.
+            under_way: the attempt whose request is in flight, or None.
         """
         attempt = self._attempt
         if self.state in _IN_REBALANCE and attempt.election is None and attempt.number != under_way:
             self._step_failed(ErrorAction.RETRY_NOW, None, now, "interrupted")
 
     def on_completed(self) -> RebalanceReport | None:
-        """Record that the application knows its new partitions, and return the rebalance's report for the log."""
+        """Record that the application has received its new partitions.
+
+        Return the report of the rebalance, for the log.
+        """
         self._attempt.end()
         self._needs_prepare = True
         report, self.report = self.report, None
@@ -500,7 +525,7 @@ class ClassicMembership(GroupMember):
         return report
 
     def on_rejected(self, reason: str, now: float) -> None:
-        """Join again because the assignment is unusable. From the second time in a row, pause first (KIP-580)."""
+        """Join again because the assignment is unusable. The second time in a row and later, pause first (KIP-580)."""
         rejected = self._rejected + 1
         self.on_completed()
         self._rejected = rejected
@@ -509,7 +534,10 @@ class ClassicMembership(GroupMember):
             self._attempt.pause(now + self.settings.backoff.delay(rejected - 2))
 
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """Act on a rejected commit. ``sent``: the generation that it named. An old one is ignored."""
+        """Handle a rejected commit. ``sent`` is the generation in the request.
+
+        If it is an old one, the response is ignored.
+        """
         if sent != self.generation:
             return
         if error_action is ErrorAction.REJOIN:
@@ -528,7 +556,10 @@ class ClassicMembership(GroupMember):
 
     @property
     def sends_heartbeats(self) -> bool:
-        """Return whether heartbeats are sent: from the response to JoinGroup until the next JoinGroup or a loss."""
+        """Return whether heartbeats are sent.
+
+        That is so from the response to JoinGroup until the next JoinGroup or a loss.
+        """
         return self.state in (ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE)
 
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
@@ -544,12 +575,12 @@ class ClassicMembership(GroupMember):
         self.leave("consumer poll timeout has expired", now)
 
     def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """See :meth:`on_heartbeat_response`."""
+        """Handle a completed heartbeat. See :meth:`on_heartbeat_response`."""
         assert isinstance(message, HeartbeatResponse)
         self.on_heartbeat_response(action.generation, action.node.node_id, message, now)
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
-        """Act on the response to Heartbeat. ``sent``: the generation that it named."""
+        """Handle the response to Heartbeat. ``sent`` is the generation in the request."""
         self.metrics.heartbeat_completed(now - self.heartbeat_timers.last_sent, now)
         code = response.error_code
         error_action = None if code == 0 else action_for(HEARTBEAT, code)

@@ -1,4 +1,4 @@
-"""The classic protocol in the user's thread: which step of a rebalance comes next, and each of the steps.
+"""The steps of a classic rebalance: revoke, join, run the assignor as leader, adopt the assignment.
 
 :class:`ClassicGroupProtocol` has their order. :class:`RebalanceSteps` has the steps: revoke partitions, join, assign as
 leader, adopt the assignment. Each of its public methods carries out one step that the membership core asked for. Steps
@@ -77,7 +77,7 @@ def read_members(group_id: str, members: Iterable[JoinGroupResponseMember]) -> d
     """Return the members' subscriptions by member id.
 
     Raises:
-        ProtocolError: a member's metadata is no subscription. The message names the group and the member.
+        ProtocolError: a member's metadata cannot be read as a subscription. The message names the group and the member.
     """
     found = {}
     for member in members:
@@ -107,16 +107,16 @@ def perform_assignment(
     cluster: ClusterView,
     subscriptions: Mapping[str, Subscription],
 ) -> dict[str, bytes]:
-    """Run the assignor, and return each member's share as bytes.
+    """Run the assignor, and return each member's assignment as bytes.
 
     Args:
-        log: the leader's.
-        assignor, protocol: the one chosen, and the members' rebalance protocol.
-        cluster: the metadata.
-        subscriptions: by member id.
+        log: the leader's log.
+        assignor, protocol: the chosen assignor, and the rebalance protocol of the members.
+        cluster: the cluster's metadata.
+        subscriptions: the members' subscriptions, by member id.
 
     Raises:
-        IllegalStateError: under the cooperative protocol, a partition goes straight from one member to another.
+        IllegalStateError: the assignor of a cooperative group gives one member a partition that another still owns.
     """
     assignments = assignor.assign(cluster, subscriptions)
     if protocol is RebalanceProtocol.COOPERATIVE:
@@ -155,11 +155,11 @@ def _check_cooperative(
 
 
 def metadata_snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: bool) -> dict[str, object]:
-    """Return the part of the metadata that an assignment depends on, by topic.
+    """Return the metadata that an assignment depends on, by topic.
 
-    That is the partition count, or with ``racks`` the racks of each partition's replicas.
+    For each topic it is the partition count. With ``racks`` it is the racks of each partition's replicas.
 
-    Topics that are not known are left out.
+    Unknown topics are left out.
     """
     found: dict[str, object] = {}
     for topic in topics:
@@ -177,20 +177,20 @@ def metadata_snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: boo
 
 
 class RebalanceSteps(ListenerInvoker):
-    """The steps of a rebalance that run in the user's thread, see above.
+    """The steps of a rebalance that run in the user's thread. The module's text describes them.
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        client: the user thread's.
-        metadata, subscriptions: the consumer's.
+        client: the network client of the user's thread.
+        metadata, subscriptions: those of the consumer.
         committer: commits before partitions are revoked.
-        assignors: in order of preference.
-        protocol: the rebalance protocol that all of them support.
-        rack_id: ``client_rack``, None for none.
+        assignors: the configured assignors, in order of preference.
+        protocol: the rebalance protocol that all these assignors support.
+        rack_id: the setting ``client_rack``, or None.
 
     Attributes:
-        under_way: the request whose response the rebalance waits for, or None.
-        due_at: as in :class:`.ListenerInvoker`.
+        under_way: the request for whose response the rebalance waits, or None.
+        due_at: see :class:`.ListenerInvoker`.
     """
 
     def __init__(
@@ -219,9 +219,9 @@ class RebalanceSteps(ListenerInvoker):
     # -- giving up ---------------------------------------------------------------------------------------------------
 
     def prepare(self, deadline: float) -> Steps[bool]:
-        """Commit, call the listener, revoke partitions, and return whether that is done.
+        """Commit, call the listener and revoke partitions. Return whether that is done.
 
-        Under the eager protocol all of them are revoked, under the cooperative one those whose topics are no longer
+        The eager protocol revokes all partitions. The cooperative protocol revokes those whose topics are no longer
         subscribed.
         """
         if self._core.generation.joined and self._committer.auto_commit.enabled:
@@ -271,7 +271,7 @@ class RebalanceSteps(ListenerInvoker):
             self._subscriptions.assign_from_subscribed([tp for tp in owned if tp in kept])
 
     def drop_all(self, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke everything, because the member leaves."""
+        """Revoke all partitions, because the member leaves."""
         self._forget_commit()
         self._before = None
         owned = self._owned()
@@ -287,10 +287,10 @@ class RebalanceSteps(ListenerInvoker):
             self._subscriptions.assign_from_subscribed(())
 
     def announce_leaving(self, leaves: bool) -> bool:
-        """Notify the assignor in use that the member is about to leave permanently, or is no longer about to.
+        """Notify the assignor that the member is about to leave permanently, or that it stays after all.
 
         Returns:
-            Whether the leader has to be informed, in another rebalance.
+            True if another rebalance is needed, in which the leader learns of it.
         """
         assignor = self._assignors.get(self._core.generation.protocol_name or "")
         if leaves:
@@ -302,7 +302,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- joining -----------------------------------------------------------------------------------------------------
 
     def join(self) -> None:
-        """Send JoinGroup with our subscription for each assignor."""
+        """Send JoinGroup with the member's subscription, once for each assignor."""
         self._withheld = False
         topics = frozenset(self._subscriptions.subscription())
         owned = self._owned()
@@ -358,7 +358,10 @@ class RebalanceSteps(ListenerInvoker):
         self.under_way, self._attempt = future, action.attempt
 
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: a request that was never sent, or whose response was missed, has failed."""
+        """Repair the state after Ctrl-C.
+
+        A request that was never sent, or whose response was missed, counts as failed.
+        """
         pending = self.under_way is not None and not self.under_way.done
         with self._coordinator.lock:
             self._core.recover(self._attempt if pending else None, self._coordinator.clock.now())
@@ -366,7 +369,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- leading -----------------------------------------------------------------------------------------------------
 
     def assign(self, action: ComputeAssignment, deadline: float) -> Steps[bool]:
-        """As leader, assign the partitions and send SyncGroup, and return whether that is done."""
+        """As leader, assign the partitions and send SyncGroup. Return whether that is done."""
         subscriptions = self._attempted(action, lambda: read_members(self._core.settings.group_id, action.members))
         topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
         if self._subscriptions.group_subscribe(topics):
@@ -419,7 +422,7 @@ class RebalanceSteps(ListenerInvoker):
         )
 
     def metadata_snapshot(self) -> dict[str, object]:
-        """Return the metadata of the group's topics, as far as assignments depend on them."""
+        """Return the metadata of the group's topics that assignments depend on."""
         return metadata_snapshot(self._metadata, self._subscriptions.metadata_topics(), racks=self._rack_id is not None)
 
     def _assignor(self, generation: Generation) -> Assignor:
@@ -560,13 +563,15 @@ class RebalanceSteps(ListenerInvoker):
 
 
 class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
-    """A member of the classic protocol in the user's thread: which step of a rebalance comes next, and how it leaves.
+    """A member of the classic protocol, in the user's thread.
+
+    It chooses the next step of a rebalance, and lets the member leave the group.
 
     Args:
-        context: the consumer's.
+        context: the parts that this consumer shares.
         coordinator_client: sends requests to the coordinator. Its core is the membership.
         committer: commits before partitions are revoked.
-        hooks: into the coordinator, which drives this.
+        hooks: functions of the coordinator that this calls.
     """
 
     def __init__(
@@ -596,7 +601,7 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
 
     @property
     def awaits_response(self) -> bool:
-        """Return whether JoinGroup or SyncGroup is under way, or about to be."""
+        """Return whether JoinGroup or SyncGroup is in flight or about to be sent."""
         return self.core.rejoin_pending
 
     def on_subscription_change(self) -> None:
@@ -605,7 +610,7 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
             self.core.on_subscription(self._subscriptions.subscription())
 
     def on_metadata(self) -> None:
-        """As leader, compare the metadata with that of the assignment."""
+        """As leader, compare the new metadata with the metadata of the assignment."""
         with self._lock:
             self.core.on_metadata(self.steps.metadata_snapshot())
 
@@ -672,7 +677,10 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
                 yield from self.steps.complete(action)
 
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions, announce the leave, leave. An exception of the listener is raised afterwards."""
+        """Revoke the partitions, announce that the member leaves, and leave.
+
+        If the listener raises, the error is raised at the end.
+        """
         failure: Exception | None = None
         try:
             try:

@@ -1,4 +1,4 @@
-"""A member's states under the classic protocol, as a table, and the actions that only this protocol has.
+"""The table of states of a classic member, and its actions.
 
 No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each error code in :mod:`.error_actions`.
 
@@ -86,7 +86,7 @@ def next_state(state: ClassicMemberState, event: Event) -> ClassicMemberState:
     """Return the state after an event.
 
     Raises:
-        IllegalStateError: the event is impossible in that state. This is a fault in the caller.
+        IllegalStateError: the event is impossible in this state. That is a bug in the caller.
     """
     try:
         return TRANSITIONS[event][state]
@@ -96,7 +96,10 @@ def next_state(state: ClassicMemberState, event: Event) -> ClassicMemberState:
 
 @dataclass(frozen=True, slots=True)
 class PrepareJoin:
-    """A rebalance begins: commit, call the listener, then call ``on_prepared``. ``lost``: the generation is gone."""
+    """Begin a rebalance: commit, call the listener, then call ``on_prepared``.
+
+    ``lost``: True if the generation is lost.
+    """
 
     lost: bool
     generation: Generation
@@ -104,14 +107,14 @@ class PrepareJoin:
 
 @dataclass(frozen=True, slots=True)
 class BuildJoin:
-    """Collect subscription and user data for JoinGroup, then call ``begin_join``."""
+    """Collect the subscription and user data for JoinGroup, then call ``begin_join``."""
 
     generation: Generation
 
 
 @dataclass(frozen=True, slots=True)
 class SendJoin:
-    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: in seconds."""
+    """Send JoinGroup to ``node``, and report the outcome with ``attempt``. ``timeout`` is in seconds."""
 
     attempt: int
     node: BrokerMetadata
@@ -121,9 +124,9 @@ class SendJoin:
 
 @dataclass(frozen=True, slots=True)
 class ComputeAssignment:
-    """We lead the group: run the assignor over the members, then call ``on_assigned``.
+    """Run the assignor for all members, since this member leads the group. Then call ``on_assigned``.
 
-    ``skip``: keep the coordinator's present assignment, only look after the topics' metadata (KIP-814).
+    ``skip``: keep the coordinator's present assignment, and only watch the topics' metadata (KIP-814).
     """
 
     attempt: int
@@ -134,7 +137,7 @@ class ComputeAssignment:
 
 @dataclass(frozen=True, slots=True)
 class SendSync:
-    """Send SyncGroup to ``node`` and report its end with ``attempt``."""
+    """Send SyncGroup to ``node``, and report the outcome with ``attempt``."""
 
     attempt: int
     node: BrokerMetadata
@@ -144,7 +147,7 @@ class SendSync:
 
 @dataclass(frozen=True, slots=True)
 class CompleteJoin:
-    """The rebalance is over: adopt the assignment, call the listener, then call ``on_completed``."""
+    """Finish the rebalance: adopt the assignment, call the listener, then call ``on_completed``."""
 
     generation: Generation
     assignment: bytes

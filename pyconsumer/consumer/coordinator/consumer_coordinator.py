@@ -1,4 +1,6 @@
-"""``ConsumerCoordinator``: a consumer's side of its group. A thin driver of the membership core and of the commits.
+"""``ConsumerCoordinator``: a consumer's side of its group. When automatic commits happen.
+
+A thin driver of the membership core and of the commits.
 
 The steps of a member depend on its group protocol: :mod:`.classic_group_rebalance` or
 :mod:`.consumer_group_reconciliation`.
@@ -55,12 +57,12 @@ def _choose_protocol(name: str, settings: MemberSettings, now: float) -> tuple[G
 
 
 class ConsumerCoordinator:
-    """Membership, rebalances, commits.
+    """A consumer's side of its group: membership, rebalances, commits.
 
     Args:
         context: settings (with a ``group_id``), client, metadata, subscriptions and clock of the consumer.
         on_commit: called with the offsets of each commit that succeeded.
-        on_news: called in the heartbeat thread after a change that the application may have to be notified of.
+        on_news: called in the heartbeat thread after each change that may concern the application.
 
     Raises:
         ConfigurationError: the assignors have no rebalance protocol in common.
@@ -136,25 +138,28 @@ class ConsumerCoordinator:
     # -- what poll asks ----------------------------------------------------------------------------------------------
 
     def note_poll(self, now: float) -> None:
-        """Record that the application polled, for ``max_poll_interval_ms``. Takes no lock: it writes one float."""
+        """Record that the application polled, for ``max_poll_interval_ms``.
+
+        This takes no lock, since it writes one float.
+        """
         self._core.heartbeat_timers.poll(now)
 
     @property
     def next_due_at(self) -> float:
-        """Return when :meth:`poll` has something to do (seconds), unless a response comes before."""
+        """Return when :meth:`poll` will have something to do (seconds), unless a response arrives earlier."""
         if self._metadata.update_count != self._metadata_seen:
             return -math.inf
         return self._due_at
 
     def due_between_polls(self, now: float, *, something_came: bool) -> float:
-        """Return when :meth:`advance` has something to do (seconds), unless a response comes before.
+        """Return when :meth:`advance` will have something to do (seconds), unless a response arrives earlier.
 
-        That is never after ``max_poll_interval_ms`` with partitions and without a poll: only an application that polls
-        joins again.
+        The time is never later than ``max_poll_interval_ms`` after the last poll, if the member has partitions. A
+        member whose application does not poll leaves the group then, and only a poll lets it join again.
 
         Args:
-            now: the present.
-            something_came: whether a response has come since this was asked last.
+            now: the present time.
+            something_came: True if a response has arrived since the last call of this method.
         """
         if self._core.heartbeat_timers.poll_expired(now):
             return math.inf
@@ -166,23 +171,23 @@ class ConsumerCoordinator:
 
     @property
     def has_user_output(self) -> bool:
-        """Return whether callbacks or errors wait for the application, or it must be notified of a loss."""
+        """Return whether callbacks or errors are waiting for the application, or it must be notified of a loss."""
         return self._core.has_urgent_news or self._committer.has_callbacks
 
     @property
     def awaits_response(self) -> bool:
-        """Return whether a rebalance or an asynchronous commit waits for a response."""
+        """Return whether a rebalance or an asynchronous commit is waiting for a response."""
         return self._committer.pending_async > 0 or (
             self._subscriptions.has_auto_assigned and self._protocol.awaits_response
         )
 
     @property
     def metrics(self) -> GroupMetrics:
-        """Return the counters of the group so far."""
+        """Return the counters of the group."""
         return self._core.metrics
 
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: requests that count as in flight but are not have failed. No I/O."""
+        """Repair the state after Ctrl-C without I/O. Requests that count as in flight but are not, count as failed."""
         self._metadata_seen = -1
         self._coordinator.recover()
         self._protocol.recover()
@@ -192,17 +197,18 @@ class ConsumerCoordinator:
     # -- membership --------------------------------------------------------------------------------------------------
 
     def poll(self, deadline: float, *, wait_for_join: bool = True) -> Steps[bool]:
-        """Do the due work of the group: find the coordinator, rebalance, run callbacks, commit.
+        """Do the work of the group that is due: find the coordinator, rebalance, run callbacks, commit.
 
         Args:
             deadline: monotonic seconds. Work that is unfinished by then continues in the next call.
-            wait_for_join: False never waits.
+            wait_for_join: False makes the call return without waiting.
 
         Returns:
-            Whether the membership is settled.
+            True if the membership is settled.
 
         Raises:
-            KafkaError: the coordinator rejected a request permanently, or the heartbeat thread failed.
+            KafkaError: the coordinator rejected a request with an error that no retry can cure, or the heartbeat thread
+                failed.
             Exception: a callback of the application raised it.
         """
         return self._work(deadline, is_poll=True, wait_for_join=wait_for_join)
@@ -227,19 +233,20 @@ class ConsumerCoordinator:
         return settled
 
     def advance(self) -> Steps[None]:
-        """Do the due work of the group without waiting, for an application that is busy with something else.
+        """Do the work of the group that is due, without waiting, for an application that is busy.
 
         Unlike :meth:`poll`, this does not count as a poll. Automatic commits leave out the records that the application
-        has in its hands (rule 9 of :mod:`~pyconsumer.consumer.subscription_state`).
+        is working on (rule 9 of :mod:`~pyconsumer.consumer.subscription_state`).
 
         Raises:
-            KafkaError: the coordinator rejected a request permanently, or the heartbeat thread failed.
+            KafkaError: the coordinator rejected a request with an error that no retry can cure, or the heartbeat thread
+                failed.
             Exception: a callback of the application raised it.
         """
         yield from self._work(self._clock.now(), is_poll=False, wait_for_join=False)
 
     def live_between_polls(self) -> None:
-        """Let the member rebalance between polls, by :meth:`advance`."""
+        """Let the member rebalance between polls, when :meth:`advance` is called."""
         self._subscriptions.keep_positions()
         self._core.heartbeat_timers.count_with_partitions()
 
@@ -277,7 +284,7 @@ class ConsumerCoordinator:
         self._changed()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Rebalance at the next poll (KIP-568). During a rebalance this has no effect."""
+        """Rebalance at the next poll (KIP-568). This has no effect if a rebalance is in progress."""
         with self._lock:
             self._core.request_rejoin(reason or "rebalance enforced by user")
         self._changed()
@@ -292,25 +299,25 @@ class ConsumerCoordinator:
 
     @property
     def is_rebalancing(self) -> bool:
-        """Return whether the member has joined and does not know its partitions yet, or they are revoked meanwhile."""
+        """Return whether the member waits for new partitions, or its old ones are revoked during a rebalance."""
         return self._core.rebalancing or self._subscriptions.has_revoked
 
     @property
     def is_stable(self) -> bool:
-        """Return whether the member is stable: no rebalance is due or in progress. Any thread may ask."""
+        """Return whether no rebalance is due or in progress. Any thread may call this."""
         return self._core.is_stable
 
     @property
     def coordinator_id(self) -> int | None:
-        """Return the id of the broker that coordinates the group, None if it is not known."""
+        """Return the id of the broker that coordinates the group, or None if it is unknown."""
         found = self._core.coordinator
         return None if found is None else found.node_id
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
-        """Revoke the partitions and leave the group, without waiting unless the assignor announces it.
+        """Revoke the partitions and leave the group. This waits only if the assignor announces that the member leaves.
 
         Raises:
-            Exception: the listener raised it. The member has left.
+            Exception: the listener raised it. The member has left the group nevertheless.
         """
         try:
             yield from self._depart("the consumer unsubscribed from all topics", None, deadline)
@@ -320,15 +327,16 @@ class ConsumerCoordinator:
             self._changed()
 
     def close(self, deadline: float, leave_group: bool | None = None, *, commit: bool = True) -> Steps[None]:
-        """Commit if that is automatic, revoke the partitions, leave, end the heartbeat thread.
+        """Close the member: commit if commits are automatic, revoke the partitions, leave, end the heartbeat thread.
 
         Args:
-            deadline: monotonic seconds. No callback is started after it.
-            leave_group: whether to send LeaveGroup. With None a dynamic member does, a static one does not (KIP-1092).
-            commit: False: leave the automatic commit out.
+            deadline: monotonic seconds. No callback is started after this time.
+            leave_group: True sends LeaveGroup, False does not. None lets a dynamic member send it, but not a static
+                member (KIP-1092).
+            commit: False skips the automatic commit.
 
         Raises:
-            Exception: a callback raised it. Everything else is done first.
+            Exception: a callback raised it. It is raised after everything else has been done.
         """
         leave_until = deadline
         self._leave_group = leave_group
@@ -358,9 +366,9 @@ class ConsumerCoordinator:
                 self._heartbeat.close(max(0.0, deadline - self._clock.now()) if ended else 0.0)
 
     def abandon(self, reason: str) -> None:
-        """Let the heartbeat thread leave the group and end, unless :meth:`close` has done that. Returns at once.
+        """Let the heartbeat thread leave the group and end, unless :meth:`close` has done that. This returns at once.
 
-        For finalizers, which may run in any thread and in the middle of anything: no lock is taken.
+        It takes no lock, because finalizers call it. They may run in any thread, between any two instructions.
         """
         if self._heartbeat is not None:
             self._heartbeat.abandon(reason, self._leave_group)
@@ -396,7 +404,7 @@ class ConsumerCoordinator:
         return future
 
     def maybe_auto_commit_async(self, now: float) -> None:
-        """Commit the positions if the interval is over."""
+        """Commit the positions if ``auto_commit_interval_ms`` has passed."""
         if now >= self._auto_commit.next_at:
             member = self._subscriptions.has_auto_assigned
             if not member or self._core.may_commit:

@@ -1,4 +1,4 @@
-"""Membership under the consumer protocol (KIP-848): heartbeats carry everything. A core, as :mod:`.membership`.
+"""A member of the consumer protocol (KIP-848): its heartbeats, epochs and target. A core, as :mod:`.membership`.
 
 It behaves as Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``, apart from the differences
 below. States are a table in :mod:`.consumer_group_state`, error codes in :mod:`.error_actions`.
@@ -153,18 +153,18 @@ class _HeartbeatFields(NamedTuple):
 
 
 class ConsumerMembership(GroupMember):
-    """Membership by ConsumerGroupHeartbeat.
+    """A member of a group under the consumer protocol. Its only request is ConsumerGroupHeartbeat.
 
     Args:
         settings: the member's settings.
-        member_id: its id, by default a new one.
-        now: the present, in seconds.
+        member_id: the member's id. By default a new id is made.
+        now: the present time, in seconds.
 
     Attributes:
         state: see :class:`.ConsumerMemberState`.
-        member_id: see the invariants.
-        incarnation: counts the times that the member has joined.
-        current, target: see the invariants.
+        member_id: see the invariants of the module.
+        incarnation: how often the member has joined.
+        current, target: see the invariants of the module.
     """
 
     def __init__(self, settings: MemberSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
@@ -200,7 +200,7 @@ class ConsumerMembership(GroupMember):
         return self.state is _S.STABLE
 
     def on_subscription(self, topics: Iterable[str], regex: str | None = None) -> None:
-        """Set the topics that the member wants, or a regular expression for the broker, for the next heartbeat."""
+        """Set the topics for the next heartbeat, or a regular expression that the broker evaluates."""
         wanted = frozenset(topics)
         if self._active and (wanted, regex) == (self._topics, self._regex):
             return
@@ -209,7 +209,7 @@ class ConsumerMembership(GroupMember):
         self._hurry()
 
     def unsubscribe(self) -> None:
-        """Drop the subscription: no join until :meth:`on_subscription` is called again."""
+        """Drop the subscription. The member does not join until :meth:`on_subscription` is called again."""
         self._active = False
         self._lost = False
         self._topics, self._regex = frozenset(), None
@@ -217,7 +217,7 @@ class ConsumerMembership(GroupMember):
         self.revision += 1
 
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Only log the request: the coordinator decides when the group is rebalanced (as in Java)."""
+        """Log the request, without another effect. The coordinator decides when the group rebalances (as in Java)."""
         self.log.warning(
             "enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
             " group is rebalanced (reason given: %s)",
@@ -226,12 +226,12 @@ class ConsumerMembership(GroupMember):
 
     @property
     def has_urgent_news(self) -> bool:
-        """Return whether the application must be notified of an error or a loss before it gets anything else."""
+        """Return whether the application must hear of an error or a loss before it gets records."""
         return self._lost or self._fatal is not None or bool(self._errors)
 
     @property
     def rebalancing(self) -> bool:
-        """Return whether the member is on its way into the group."""
+        """Return whether the member is joining the group."""
         return self._active and self.state is _S.JOINING
 
     @property
@@ -241,21 +241,24 @@ class ConsumerMembership(GroupMember):
 
     @property
     def commit_scope(self) -> int:
-        """Return the incarnation: within one, the coordinator knows which partitions we have released."""
+        """Return the incarnation.
+
+        Within one incarnation the coordinator knows which partitions this member has released.
+        """
         return self.incarnation
 
     @property
     def epoch_is_volatile(self) -> bool:
-        """Return True: see the invariants."""
+        """Return True: the epoch can change while the member keeps its partitions (see the module's invariants)."""
         return True
 
     @property
     def may_commit(self) -> bool:
-        """Return whether we have an epoch to commit for."""
+        """Return whether the member has an epoch, which a commit needs."""
         return self.generation.joined
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds), or infinity while it waits for a response."""
+        """Return when :meth:`next_action` will have something to do (seconds). Infinity: it waits for a response."""
         if self.has_urgent_news:
             return now
         if not self._active:
@@ -271,7 +274,7 @@ class ConsumerMembership(GroupMember):
         return math.inf
 
     def next_action(self, now: float) -> FindCoordinator | Reconcile | Release | Raise | None:
-        """Return the next action of the thread that uses the consumer, or None until :meth:`due_at`."""
+        """Return the next action of the user's thread, or None until :meth:`due_at`."""
         if self._errors:
             return Raise(self._errors.popleft())
         if self._lost:
@@ -292,24 +295,27 @@ class ConsumerMembership(GroupMember):
 
     @property
     def needs_background(self) -> bool:
-        """Return whether the heartbeat thread has to run: heartbeats are to be sent, and the coordinator is known."""
+        """Return whether the heartbeat thread is needed: heartbeats must be sent, and the coordinator is known."""
         return self.sends_heartbeats and self.coordinator is not None
 
     def on_background_started(self) -> None:
-        """Record that the heartbeat thread runs. Whoever started it replaces one that fails."""
+        """Record that the heartbeat thread runs. If the thread fails, its starter starts another one."""
         self._background = True
 
     # -- following an assignment -------------------------------------------------------------------------------------
 
     def still_follows(self, action: Reconcile) -> bool:
-        """Return whether a reconciliation is still to be done: it is not when its incarnation has ended."""
+        """Return whether a reconciliation must still be done. It must not if its incarnation has ended."""
         return action.incarnation == self.incarnation and self.state is _S.RECONCILING
 
     def on_reconciled(self, action: Reconcile, partitions: LocalAssignment) -> bool:
-        """Record that the application knows its partitions. A heartbeat acknowledges them at once.
+        """Record that the application has received its partitions.
+
+        The next heartbeat is due at once and acknowledges them.
 
         Args:
-            partitions: its partitions now, fewer than the target while the names of some topics are unknown.
+            partitions: the member's partitions now. They are fewer than the target while the names of some topics are
+                unknown.
 
         Returns:
             False if the membership was lost in the meantime.
@@ -326,7 +332,10 @@ class ConsumerMembership(GroupMember):
         return True
 
     def on_reconcile_failed(self, action: Reconcile, now: float) -> None:
-        """Leave the target unacknowledged after a callback raised or Ctrl-C, and retry the step after a pause."""
+        """Leave the target unacknowledged, because a callback raised or Ctrl-C came.
+
+        The step is retried after a pause.
+        """
         self._reconciling = False
         if self.still_follows(action):
             self._reconcile_at = now + self.settings.backoff.delay(self._failures)
@@ -334,7 +343,7 @@ class ConsumerMembership(GroupMember):
             self.revision += 1
 
     def on_unresolved(self, action: Reconcile) -> None:
-        """Wait for newer metadata (:meth:`on_metadata`), because the names of the topics are unknown."""
+        """Wait for newer metadata (:meth:`on_metadata`), because the names of some topics are unknown."""
         self._reconciling = False
         self._following = None
         if self.still_follows(action):
@@ -346,7 +355,7 @@ class ConsumerMembership(GroupMember):
             self._reconcile_at = -math.inf
 
     def on_released(self, action: Release, now: float) -> None:
-        """Record that the application knows that it has lost its partitions: the member may join again."""
+        """Record that the application knows that its partitions are lost, so the member may join again."""
         if action.incarnation != self.incarnation:
             return
         self._lost = False
@@ -355,23 +364,23 @@ class ConsumerMembership(GroupMember):
             self._join(now)
 
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: an interrupted step begins again."""
+        """Repair the state after Ctrl-C. An interrupted step begins again."""
         self._reconciling = False
 
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def prepare_leaving(self) -> None:
-        """Record that the application revokes its partitions in order to leave. Heartbeats continue."""
+        """Record that the application is revoking its partitions in order to leave. Heartbeats continue."""
         if self.state in IN_GROUP:
             self._move(_S.PREPARE_LEAVING)
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our epoch at once, and return whether a heartbeat is to be sent.
+        """Leave the group and forget the epoch at once. Return True if a heartbeat must be sent.
 
         Args:
-            send: None: a dynamic member leaves permanently, a static one until its session ends. True: any member
-                leaves permanently. False: a dynamic member sends no request and is removed when its session ends, a
-                static one leaves as with None (KIP-1092).
+            send: None lets a dynamic member leave permanently, and a static member until its session ends. True lets
+                any member leave permanently. With False a dynamic member sends no request, and is removed when its
+                session ends. A static member does the same as with None (KIP-1092).
         """
         self.prepare_leaving()
         if self.state is _S.FENCED:
@@ -416,7 +425,7 @@ class ConsumerMembership(GroupMember):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """Record that FindCoordinator named the coordinator. A heartbeat is due at once."""
+        """Record that FindCoordinator has named the coordinator. A heartbeat is due at once."""
         super().on_coordinator_found(who, node, now)
         self._hurry()
 
@@ -463,7 +472,7 @@ class ConsumerMembership(GroupMember):
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
 
     def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """Act on the response to a heartbeat. One that is not awaited any more is ignored."""
+        """Handle the response to a heartbeat. If the response is no longer expected, it is ignored."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
         if self._awaited is None or action.request is not self._awaited:
             self.log.debug("ignored the response to a heartbeat from before the last join")
@@ -544,7 +553,7 @@ class ConsumerMembership(GroupMember):
         return for_code(code, text)
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """Record that a heartbeat got no response: the coordinator may or may not have received it."""
+        """Record that a heartbeat got no response. The coordinator may or may not have received it."""
         if term != self.discovery.term:
             return
         self._on_lost_response(now)
@@ -559,7 +568,7 @@ class ConsumerMembership(GroupMember):
     # -- losing it ---------------------------------------------------------------------------------------------------
 
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """Act on a commit that was refused: a heartbeat at once finds out whether the membership is lost."""
+        """Handle a rejected commit. The next heartbeat is due at once, to find out if the membership is lost."""
         if sent == self.generation:
             self._hurry()
 

@@ -1,4 +1,4 @@
-"""The consumer protocol (KIP-848) in the user's thread: following the coordinator's assignment.
+"""The steps by which a member of the consumer protocol (KIP-848) follows its assignment.
 
 :class:`ConsumerGroupProtocol` has the order of the steps, :class:`ReconciliationSteps` has the steps.
 
@@ -44,12 +44,12 @@ __all__ = ["ConsumerGroupProtocol", "ReconciliationSteps"]
 
 
 class ReconciliationSteps(ListenerInvoker):
-    """The steps of a member that run in the user's thread, see above.
+    """The steps of a member that run in the user's thread. The module's text describes them.
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        client: the user thread's.
-        metadata, subscriptions: the consumer's.
+        client: the network client of the user's thread.
+        metadata, subscriptions: those of the consumer.
         committer: commits before partitions are revoked.
     """
 
@@ -71,7 +71,7 @@ class ReconciliationSteps(ListenerInvoker):
         self._started_at: float | None = None
 
     def reconcile(self, action: Reconcile, deadline: float) -> Steps[bool]:
-        """Follow an assignment as far as possible now, and return whether that is done."""
+        """Adopt as much of an assignment as is possible now. Return whether all of it is adopted."""
         now = self._coordinator.clock.now()
         if self._started_at is None:
             self._started_at = now
@@ -214,7 +214,7 @@ class ReconciliationSteps(ListenerInvoker):
                 self._core.on_released(action, self._coordinator.clock.now())
 
     def drop_all(self, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke everything, because the member leaves."""
+        """Revoke all partitions, because the member leaves."""
         with self._coordinator.lock:
             lost = not self._core.generation.joined
         yield from self._drop(None if not callbacks else "on_partitions_lost" if lost else "on_partitions_revoked")
@@ -235,15 +235,15 @@ class ReconciliationSteps(ListenerInvoker):
 
 
 class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationSteps]):
-    """A member of the consumer protocol in the user's thread: the order of its steps, and how it leaves.
+    """A member of the consumer protocol, in the user's thread: chooses the next step, and leaves the group.
 
-    Heartbeats, which are the whole protocol, belong to the heartbeat thread.
+    Heartbeats are the only requests of this protocol, and the heartbeat thread sends them.
 
     Args:
-        context: the consumer's.
+        context: the parts that this consumer shares.
         coordinator_client: sends requests to the coordinator. Its core is the membership.
         committer: commits before partitions are revoked.
-        hooks: into the coordinator, which drives this.
+        hooks: functions of the coordinator that this calls.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationStep
 
     @property
     def awaits_response(self) -> bool:
-        """Return False: responses arrive in the heartbeat thread, which reports them."""
+        """Return False. Responses arrive in the heartbeat thread, which reports them."""
         return False
 
     def on_subscription_change(self) -> None:
@@ -277,7 +277,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationStep
                 self.core.on_subscription(subscriptions.subscription())
 
     def on_metadata(self) -> None:
-        """Apply newer metadata: names of topics may be known that were not."""
+        """Apply newer metadata, which may contain names of topics that were unknown."""
         with self._lock:
             self.core.on_metadata()
 

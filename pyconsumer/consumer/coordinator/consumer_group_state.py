@@ -1,4 +1,4 @@
-"""A member's states and actions under the consumer protocol (KIP-848), as tables.
+"""The table of states of a member of the consumer protocol (KIP-848), and its actions.
 
 No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each error code in :mod:`.error_actions`.
 
@@ -83,14 +83,14 @@ def check_transition(before: ConsumerMemberState, after: ConsumerMemberState) ->
     """Check a change of state.
 
     Raises:
-        IllegalStateError: it is impossible. This is a fault in the caller.
+        IllegalStateError: the change is impossible. That is a bug in the caller.
     """
     if before is not after and after not in TRANSITIONS[before]:
         raise IllegalStateError(f"a member that is {before.value} cannot be {after.value} next")
 
 
 class LocalAssignment(NamedTuple):
-    """An assignment by topic id, with the number that this member gave it: -1 for none yet, then 0, 1, 2, ..."""
+    """An assignment by topic id. The member numbers its assignments 0, 1, 2, ... in ``number``. -1 is none yet."""
 
     number: int
     partitions: Mapping[bytes, frozenset[int]]
@@ -101,7 +101,10 @@ NOTHING: Final = LocalAssignment(-1, {})
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Follow ``target``: commit, call the listener, adopt it, then ``on_reconciled``. ``incarnation``: the core's."""
+    """Adopt the assignment ``target``: commit, call the listener, then call ``on_reconciled``.
+
+    ``incarnation`` is the core's when the action was made.
+    """
 
     incarnation: int
     target: LocalAssignment
@@ -110,6 +113,6 @@ class Reconcile:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The partitions are lost: call the listener, drop them, then call ``on_released``."""
+    """Give up lost partitions: call the listener, drop them, then call ``on_released``."""
 
     incarnation: int

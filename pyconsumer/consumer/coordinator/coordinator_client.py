@@ -1,4 +1,4 @@
-"""The user thread's client of the group's coordinator: finds it, sends to it, notices its loss. A thin driver.
+"""Sends requests to the group's coordinator, finds it, and notices its loss. A thin driver.
 
 Requests use a connection of their own to the coordinator, so that a pending JoinGroup holds up no fetch. When the
 coordinator is lost, that connection is dropped: a request may be pending on it, and later ones would wait behind it.
@@ -31,15 +31,15 @@ M = TypeVar("M", bound=GroupMember)
 
 
 class CoordinatorClient(Generic[M]):
-    """See the module.
+    """Sends requests to the group's coordinator, and looks the coordinator up. See the module.
 
     Args:
-        client: the user thread's.
+        client: the network client of the user's thread.
         core: the membership.
-        lock: guards the core.
-        clock: the time.
-        changed: called after the core changed.
-        disconnect: closes the coordinator connection to a node.
+        lock: the lock that guards the core.
+        clock: the source of time.
+        changed: called after each change of the core.
+        disconnect: closes the coordinator's connection to a node.
     """
 
     def __init__(
@@ -65,11 +65,14 @@ class CoordinatorClient(Generic[M]):
         self.on_search_end: Callable[[KafkaError | None], object] = lambda error: None
 
     def call_after_search(self, on_done: Callable[[KafkaError | None], object]) -> None:
-        """Call a function after each search for the coordinator, with its error, or None if it was found."""
+        """Set a function that is called after each search for the coordinator.
+
+        It gets the error, or None if the coordinator was found.
+        """
         self.on_search_end = on_done
 
     def find(self) -> bool:
-        """Return whether the coordinator is known. If not, send FindCoordinator if that is due."""
+        """Return whether the coordinator is known. If not, send FindCoordinator as soon as that is due."""
         with self.lock:
             if self.core.coordinator is not None:
                 return True
@@ -79,7 +82,7 @@ class CoordinatorClient(Generic[M]):
         return False
 
     def send_find_coordinator(self) -> None:
-        """Send FindCoordinator, which the core has just asked for."""
+        """Send FindCoordinator, as the core has just asked."""
         self._drop_old()
         group_id = self.core.settings.group_id
         self.core.log.debug("looking for the coordinator")
@@ -90,17 +93,20 @@ class CoordinatorClient(Generic[M]):
         self._search = search
 
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: FindCoordinator that was never sent, or whose end was missed, has ended."""
+        """Repair the state after Ctrl-C.
+
+        A FindCoordinator that was never sent, or whose end was missed, counts as ended.
+        """
         if self._search is None or self._search.done:
             with self.lock:
                 if self.core.discovery.is_in_flight(USER):
                     self.core.discovery.cancelled(USER)
 
     def ensure(self, deadline: float) -> Steps[bool]:
-        """Wait until the coordinator is known, and return whether it is by the deadline.
+        """Wait until the coordinator is known. Return False if it is unknown at the deadline.
 
         Raises:
-            KafkaError: retries cannot find the coordinator, for instance because access to the group is denied.
+            KafkaError: no retry can find the coordinator, for instance because access to the group is denied.
         """
         while True:
             with self.lock:
@@ -118,7 +124,7 @@ class CoordinatorClient(Generic[M]):
 
     @property
     def missing(self) -> str:
-        """Return the awaited thing of a call without a coordinator, for the message of its time-out."""
+        """Return a description of the coordinator, for the message of a call that waited for it too long."""
         return f"the group's coordinator (connections: {self.client.failures()})"
 
     def _on_response(self, future: RequestFuture[ClientResponse]) -> None:
@@ -148,7 +154,7 @@ class CoordinatorClient(Generic[M]):
         timeout: float | None = None,
         max_version: int | None = None,
     ) -> RequestFuture[ClientResponse]:
-        """Send to the coordinator, over the connection that is kept for it."""
+        """Send a request to the coordinator, over the connection that is reserved for it."""
         self._drop_old()
         self._used = node.node_id, self.core.discovery.term
         return self.client.send(node, api, request, timeout=timeout, connection=COORDINATOR, max_version=max_version)
@@ -157,8 +163,9 @@ class CoordinatorClient(Generic[M]):
         """Record that a request to the coordinator got no response.
 
         Args:
-            term: the coordinator's when the request was sent. If the coordinator was lost since then, the failure comes
-                from the dropped connection. It does not concern the present coordinator, even if that is the same node.
+            term: the coordinator's term when the request was sent. If the coordinator has been lost since, the failure
+                comes from the dropped connection, and the present coordinator is not affected, even if it is the same
+                node.
         """
         if isinstance(error, KafkaConnectionError) and term == self.core.discovery.term:
             with self.lock:

@@ -1,4 +1,4 @@
-"""Which broker coordinates the group, and when to ask. A core: no I/O, no clock.
+"""When to look up the coordinator, and which broker it is. A core: no I/O, no clock.
 
 Rules
 
@@ -51,11 +51,11 @@ class _Search:
 
 
 class CoordinatorDiscovery:
-    """The group's coordinator.
+    """The group's coordinator, and the search for it.
 
     Attributes:
-        node: the coordinator, or None if unknown.
-        term: see the rules.
+        node: the coordinator, or None if it is unknown.
+        term: counts the coordinators. See the rules of the module.
     """
 
     def __init__(self, backoff: Backoff) -> None:
@@ -66,7 +66,7 @@ class CoordinatorDiscovery:
         self._searches = {USER: _Search(), BACKGROUND: _Search()}
 
     def start(self, who: str, now: float) -> bool:
-        """Return whether this thread has to send FindCoordinator now. It then counts as in flight."""
+        """Return whether this thread must send FindCoordinator now. The request then counts as in flight."""
         search = self._searches[who]
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
@@ -74,12 +74,12 @@ class CoordinatorDiscovery:
         return True
 
     def due_at(self, who: str) -> float:
-        """Return when this thread may send the next FindCoordinator, or infinity while one is in flight."""
+        """Return when this thread may send the next FindCoordinator. Infinity: a request is in flight."""
         search = self._searches[who]
         return math.inf if search.in_flight else search.retry_at
 
     def found(self, who: str, node: BrokerMetadata) -> bool:
-        """Record the node that FindCoordinator named, and return whether it was not known as the coordinator."""
+        """Record the node that FindCoordinator named. Return True if it was not known as the coordinator before."""
         self._searches[who].succeed()
         if self.node == node:
             return False
@@ -87,20 +87,23 @@ class CoordinatorDiscovery:
         return True
 
     def failed(self, who: str, error: KafkaError, now: float) -> None:
-        """FindCoordinator named no node: pause before the next one."""
+        """Record that FindCoordinator named no node. The next request must wait for a pause."""
         search = self._searches[who]
         search.fail(now + self._backoff.delay(search.failures))
 
     def is_in_flight(self, who: str) -> bool:
-        """Return whether a FindCoordinator of this thread is in flight."""
+        """Return whether this thread has a FindCoordinator in flight."""
         return self._searches[who].in_flight
 
     def cancelled(self, who: str) -> None:
-        """FindCoordinator was abandoned before it ended."""
+        """Record that a FindCoordinator was abandoned before it ended."""
         self._searches[who].end()
 
     def lost(self, node_id: int, now: float) -> bool:
-        """Record that a node is not the coordinator or is unreachable. Return whether it was until now."""
+        """Record that a node is not the coordinator or cannot be reached.
+
+        Return True if it was the known coordinator.
+        """
         if self.node is None or self.node.node_id != node_id:
             return False
         self.node = None
@@ -112,5 +115,5 @@ class CoordinatorDiscovery:
         return True
 
     def responded(self) -> None:
-        """Record that the node has responded as the coordinator."""
+        """Record that the node has responded as the coordinator does."""
         self._losses = 0

@@ -1,4 +1,4 @@
-"""Error tables of group requests: for each request, the action that each error code calls for.
+"""The action for each error code in a response to a group request, as tables.
 
 No I/O, no clock. ``on_join_response``, ``on_heartbeat_response`` and their like carry the actions out. A code that is
 not in a request's table is unexpected: it is raised to the application. A retriable code that a newer broker may add is
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class ErrorAction(enum.Enum):
-    """An action that an error code calls for."""
+    """The action to take for an error code."""
 
     RETRY_NOW = "send again at once"
     BACK_OFF = "send again after a pause"
@@ -140,7 +140,7 @@ CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | 
 
 
 def action_for(table: Mapping[int, ErrorAction], code: int) -> ErrorAction:
-    """Return the action for an error code of a table. The code must not be NONE."""
+    """Return the action for an error code, from a table of this module. The code must not be NONE."""
     known = table.get(code)
     if known is not None:
         return known

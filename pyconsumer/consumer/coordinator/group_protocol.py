@@ -1,4 +1,4 @@
-"""The interface of a group protocol in the user's thread, as :mod:`.consumer_coordinator` needs it."""
+"""The interface that both group protocols implement in the user's thread."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ S = TypeVar("S", bound=ListenerInvoker)
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorHooks:
-    """Functions of the coordinator that its group protocol calls.
+    """The functions of the coordinator that a group protocol calls.
 
     Attributes:
         start_heartbeat: starts the heartbeat thread unless it runs.
-        look_at_metadata: applies metadata changes since the last call.
-        knows_topics: whether the topics of the subscription are known. Topics of a pattern are known after a metadata
+        look_at_metadata: applies the metadata changes since the last call.
+        knows_topics: returns whether the subscribed topics are known. With a pattern, they are known after a metadata
             update.
     """
 
@@ -36,12 +36,12 @@ class CoordinatorHooks:
 
 
 class GroupProtocol(ABC, Generic[M, S]):
-    """A member in the user's thread: which step of its protocol comes next, and how it leaves.
+    """A group protocol in the user's thread: chooses the next step of a member, and lets it leave.
 
     Args:
-        context: the consumer's.
+        context: the parts that this consumer shares.
         coordinator_client: sends requests to the coordinator. Its core is the membership.
-        hooks: into the coordinator, which drives this.
+        hooks: functions of the coordinator that this calls.
         steps: the steps of the protocol.
     """
 
@@ -59,17 +59,17 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @property
     def due_at(self) -> float:
-        """Return when to continue with a step whose wait the core does not know of. -inf is now."""
+        """Return when to continue with a step that waits for something outside the core. -inf means now."""
         return self.steps.due_at
 
     @property
     @abstractmethod
     def awaits_response(self) -> bool:
-        """Return whether a rebalance waits for a response that arrives at the user thread's network client."""
+        """Return whether a rebalance waits for a response that the user's thread will receive."""
 
     @abstractmethod
     def advance(self, deadline: float) -> Steps[bool]:
-        """Do the due work of the group, and return whether the membership is settled.
+        """Do the work of the group that is due. Return whether the membership is settled.
 
         Args:
             deadline: monotonic seconds. Work that is unfinished by then continues in the next call.
@@ -77,23 +77,23 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @abstractmethod
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions and leave. An exception of the listener is raised afterwards.
+        """Revoke the partitions and leave. If the listener raises, the error is raised at the end.
 
         Args:
-            reason: for the log and the coordinator.
-            leave_group: as in ``close``.
-            deadline: until when to wait for the group. The request itself is not waited for.
-            callbacks: False: the listener is not called any more.
+            reason: a text for the log and for the coordinator.
+            leave_group: see ``close``.
+            deadline: how long to wait for the group. The call does not wait for the response to the request itself.
+            callbacks: False to leave out the calls of the listener.
         """
 
     @abstractmethod
     def on_subscription_change(self) -> None:
-        """Take note of the topics: the application subscribed to others, or others match its pattern."""
+        """Note a change of topics. The application has changed its subscription, or other topics match its pattern."""
 
     @abstractmethod
     def on_metadata(self) -> None:
-        """Take note of newer metadata."""
+        """Note that newer metadata has arrived."""
 
     @abstractmethod
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: requests that count as in flight but are not have failed."""
+        """Repair the state after Ctrl-C. Requests that count as in flight but are not, count as failed."""

@@ -1,4 +1,4 @@
-"""Identity of a group's members, and the actions that both group protocols share.
+"""A member's generation, and the actions that both group protocols share.
 
 No I/O, no clock. The states of a member are in :mod:`.classic_group_state` and :mod:`.consumer_group_state`, with the
 actions that only one of the protocols has. The action for each error code is in :mod:`.error_actions`.
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class Generation(NamedTuple):
-    """A member's identity: generation id (-1 for none), member id ("" for none), name of the chosen assignor."""
+    """A member's identity: generation id (-1 for none), member id ("" for none), and name of the chosen assignor."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -45,7 +45,7 @@ class Generation(NamedTuple):
 
     @property
     def joined(self) -> bool:
-        """Return whether the group has given it to us and we have not lost it since."""
+        """Return whether this is an identity that the group has given, and that has not been lost since."""
         return self.generation_id >= 0
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ NO_GENERATION: Final = Generation()
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Ask any broker which one coordinates the group."""
+    """Ask any broker which broker coordinates the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,10 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class SendHeartbeat:
-    """Send a heartbeat to ``node`` and report its end with this value.
+    """Send a heartbeat to ``node``, and report the outcome together with this object.
 
-    ``term``: the coordinator's, as :mod:`.coordinator_discovery` counts it. ``min_version``: that the request needs.
+    ``term``: the coordinator's term (see :mod:`.coordinator_discovery`). ``min_version``: the lowest version that has
+        all fields.
     """
 
     node: BrokerMetadata
@@ -83,7 +84,10 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Send the request by which we leave and report its end, whatever it is. ``term`` as in :class:`SendHeartbeat`."""
+    """Send the request to leave the group, and report its end, whatever the outcome.
+
+    ``term`` is that of :class:`SendHeartbeat`.
+    """
 
     node: BrokerMetadata
     request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest
@@ -92,7 +96,7 @@ class SendLeave:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Sleep until ``until`` (seconds, may be infinite) unless a call wakes the thread."""
+    """Sleep until the time ``until`` (seconds, may be infinite), unless a call wakes the thread."""
 
     until: float
 

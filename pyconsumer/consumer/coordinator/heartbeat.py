@@ -1,4 +1,4 @@
-"""Timers of a member: when a heartbeat is due, when the session is over, when the next poll is overdue.
+"""Timers of a member: next heartbeat, session timeout, ``max_poll_interval_ms``.
 
 A core: times come in as seconds. :mod:`.heartbeat_thread` acts on it.
 
@@ -29,20 +29,20 @@ __all__ = ["Heartbeat"]
 
 
 class Heartbeat:
-    """The three timers of a member: heartbeat, session, poll.
+    """The three timers of a member: heartbeat, session and poll.
 
     Args:
-        interval: ``heartbeat_interval_ms``, in seconds as all the others.
-        session_timeout: ``session_timeout_ms``.
-        max_poll_interval: ``max_poll_interval_ms``.
-        backoff: pause after failed heartbeats.
-        now: the present.
+        interval: ``heartbeat_interval_ms``, but in seconds, as all times here.
+        session_timeout: ``session_timeout_ms``, in seconds.
+        max_poll_interval: ``max_poll_interval_ms``, in seconds.
+        backoff: the pause after failed heartbeats.
+        now: the present time.
 
     Attributes:
         last_poll: when the application polled last.
-        last_sent: when a heartbeat was last sent. -inf: never.
-        last_received: when a coordinator that knows us last responded to one. -inf: never.
-        in_flight: a heartbeat has been sent and has no response yet.
+        last_sent: when a heartbeat was last sent. -inf means never.
+        last_received: when a coordinator that knows this member last responded to a heartbeat. -inf means never.
+        in_flight: True if a heartbeat was sent and has no response yet.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Heartbeat:
         self._poll_end = now + self.max_poll_interval
 
     def count_with_partitions(self) -> None:
-        """Let the time between two polls count only while the member has partitions (rule 5)."""
+        """Count the time between polls only while the member has partitions (rule 5)."""
         self._with_partitions = True
         self._counts = False
 
@@ -93,35 +93,35 @@ class Heartbeat:
         self._next_heartbeat = now + self.interval
 
     def forget_sent(self) -> None:
-        """Stop waiting for the response to a heartbeat: its coordinator is lost."""
+        """Stop waiting for the response to a heartbeat, because its coordinator is lost."""
         self.in_flight = False
 
     def hasten(self) -> None:
-        """Make the next heartbeat due at once, unless a pause after a failure lasts."""
+        """Make the next heartbeat due at once. A pause after a failure is still kept."""
         if not self._failures:
             self._next_heartbeat = -math.inf
 
     def set_interval(self, interval: float) -> None:
-        """Set the interval that the coordinator named (KIP-848), in seconds."""
+        """Set the interval (seconds) that the coordinator has chosen (KIP-848)."""
         if interval != self.interval:
             self.interval = interval
             self._next_heartbeat = self.last_sent + interval
 
     def received(self, now: float) -> None:
-        """Record a response that shows that the coordinator knows us."""
+        """Record a response, which shows that the coordinator knows this member."""
         self.in_flight = False
         self._failures = 0
         self.last_received = now
         self._session_end = now + self.session_timeout
 
     def failed(self, now: float) -> None:
-        """Record that a heartbeat failed, or was refused."""
+        """Record that a heartbeat failed or was rejected."""
         self.in_flight = False
         self._next_heartbeat = now + self._backoff.delay(self._failures)
         self._failures += 1
 
     def reset_timeouts(self, now: float) -> None:
-        """Start all timers again: we have just joined."""
+        """Start all timers again, because the member has just joined."""
         self.in_flight = False
         self._failures = 0
         self._next_heartbeat = now + self.interval
@@ -130,7 +130,7 @@ class Heartbeat:
             self.poll(now)
 
     def reset_session(self, now: float) -> None:
-        """Start the session's timer again: the coordinator was found."""
+        """Start the session's timer again, because the coordinator was found."""
         self._session_end = now + self.session_timeout
 
     def is_due(self, now: float) -> bool:
@@ -138,7 +138,7 @@ class Heartbeat:
         return not self.in_flight and now >= self._next_heartbeat
 
     def session_expired(self, now: float) -> bool:
-        """Return whether the coordinator must have removed us by now."""
+        """Return whether the session has expired, so that the coordinator must have removed this member."""
         return now >= self._session_end
 
     def poll_expired(self, now: float) -> bool:
@@ -146,6 +146,6 @@ class Heartbeat:
         return self._counts and now >= self._poll_end
 
     def next_deadline(self) -> float:
-        """Return when the next of the timers expires."""
+        """Return when the next timer expires."""
         heartbeat = math.inf if self.in_flight else self._next_heartbeat
         return min(heartbeat, self._session_end, self._poll_end if self._counts else math.inf)

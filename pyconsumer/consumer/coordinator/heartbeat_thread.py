@@ -1,4 +1,4 @@
-"""The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
+"""The heartbeat thread: sends heartbeats while the application works on records. A thin driver of the core.
 
 It has a network client of its own, with its own selector and its own connection to the coordinator. That carries only
 Heartbeat and LeaveGroup, or ConsumerGroupHeartbeat under the consumer protocol. A broker serves the requests of one
@@ -52,16 +52,16 @@ LEAVE_TIMEOUT_S: Final = 1.0
 
 
 class HeartbeatThread:
-    """See the module.
+    """The thread that sends heartbeats. See the module.
 
     Args:
         core: the membership.
-        lock: guards it.
-        make_client: makes the thread's network client, in the thread. It must not hold the consumer.
-        clock: the time.
-        changed: called in this thread after something changed that the user's thread should look at. It must not hold
-            the consumer either.
-        brokers: brokers that can be asked for the coordinator. :meth:`set_brokers` replaces them.
+        lock: the lock that guards the core.
+        make_client: called in this thread, makes its network client. It must not hold a reference to the consumer.
+        clock: the source of time.
+        changed: called in this thread after a change that the user's thread should notice. It must not hold a reference
+            to the consumer either.
+        brokers: the brokers to ask for the coordinator. :meth:`set_brokers` replaces them.
     """
 
     def __init__(
@@ -92,26 +92,28 @@ class HeartbeatThread:
 
     @property
     def alive(self) -> bool:
-        """Return whether the thread runs, in this process."""
+        """Return whether the thread is running in this process."""
         return os.getpid() == self._pid and self._thread.is_alive()
 
     def start(self) -> None:
         self._thread.start()
 
     def set_brokers(self, brokers: Sequence[BrokerMetadata]) -> None:
-        """Replace the brokers that can be asked for the coordinator. May be called from any thread."""
+        """Replace the brokers to ask for the coordinator. Any thread may call this."""
         self._brokers = tuple(brokers)  # one assignment of an immutable value: no lock needed
 
     def notify(self) -> None:
-        """Make the thread ask the core again, which has changed. May be called from any thread."""
+        """Make the thread ask the core for its next action, because the core has changed. Any thread may call this."""
         client = self._client  # without one the thread has not asked the core yet, and will
         if client is not None and os.getpid() == self._pid and not client.closed:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait up to ``timeout`` seconds for the thread to end. The core must have ordered it. Return whether it did.
+        """Wait up to ``timeout`` seconds for the thread to end, and return whether it has ended.
 
-        A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
+        Call ``close`` of the core first.
+
+        If the thread is still busy by then, or Ctrl-C ends the wait, it ends by itself after :data:`LEAVE_TIMEOUT_S`.
         """
         waited = False
         try:
@@ -125,16 +127,19 @@ class HeartbeatThread:
         return not self.alive
 
     def end(self, within: float = LEAVE_TIMEOUT_S) -> None:
-        """Make the thread end within that many seconds, whatever it waits for. Returns at once, takes no lock."""
+        """Make the thread end within ``within`` seconds, whatever it waits for.
+
+        This returns at once and takes no lock.
+        """
         self._ends_at = min(self._ends_at, self._clock.now() + within)
         self.notify()
 
     def abandon(self, reason: str, leave: bool | None = None) -> None:
-        """Make the thread leave the group and end. For finalizers: it returns at once and takes no lock.
+        """Make the thread leave the group and end. This returns at once and takes no lock, because finalizers call it.
 
         Args:
             reason: why the member leaves.
-            leave: whether to send a LeaveGroup. With None a dynamic member does.
+            leave: True sends LeaveGroup, False does not. None lets a dynamic member send it.
         """
         self._abandoned = reason, leave
         self.end()
@@ -266,14 +271,14 @@ class HeartbeatThread:
 
 
 def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
-    """Return the request in the form of a version: one member id before version 3, a list since (KIP-345)."""
+    """Return the request in the form of a version: with one member id before version 3, with a list since (KIP-345)."""
     if version >= 3:
         return LeaveGroupRequest(group_id=request.group_id, members=request.members)
     return LeaveGroupRequest(group_id=request.group_id, member_id=request.member_id)
 
 
 def log_refusal(log: GroupLog, response: ClientResponse) -> None:
-    """Log the error in the response to the request to leave, if there is one. It has no other effect."""
+    """Log the error in the response to a leave request, if there is any. It has no other effect."""
     codes = [response.message.error_code]
     if isinstance(response.message, LeaveGroupResponse):
         codes += [member.error_code for member in response.message.members]

@@ -1,4 +1,4 @@
-"""Calls of the rebalance listener: who may run one, and when. Every such call is made here.
+"""Calls of the rebalance listener, and the commit before partitions are revoked. Every such call is made here.
 
 Java: ``ConsumerRebalanceListenerInvoker``. Rules
 
@@ -35,16 +35,18 @@ T = TypeVar("T")
 
 
 class ListenerInvoker:
-    """Calls the listener, and commits before it. The base of each group protocol's steps in the user's thread.
+    """Calls the rebalance listener, and commits before that.
+
+    The base class of both protocols' steps in the user's thread.
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        client: the user thread's.
-        subscriptions: the consumer's.
+        client: the network client of the user's thread.
+        subscriptions: those of the consumer.
         committer: commits before partitions are revoked.
 
     Attributes:
-        due_at: when to continue with a step that waits for something else than a response of the coordinator. -inf is
+        due_at: when to continue with a step that does not wait for the coordinator, but for something else. -inf means
             now.
     """
 

@@ -1,4 +1,6 @@
-"""A member's identity, heartbeats and leaving, for both group protocols. A core: no I/O, no thread, no clock.
+"""The base of both kinds of members: identity, heartbeats, leaving, ``max_poll_interval_ms``.
+
+A core: no I/O, no thread, no clock.
 
 This is the part of a membership that does not depend on how a group agrees on partitions.
 :mod:`.classic_group_membership` adds JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that
@@ -59,10 +61,10 @@ LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """A member's settings. Times are seconds. ``rebalance_timeout`` is ``max_poll_interval_ms``.
+    """A member's settings. Times are in seconds. ``rebalance_timeout`` is ``max_poll_interval_ms``.
 
-    ``session_timeout`` and ``heartbeat_interval`` are of the classic protocol, ``rack`` and ``remote_assignor`` (None:
-    the coordinator chooses) of the consumer protocol.
+    ``session_timeout`` and ``heartbeat_interval`` belong to the classic protocol. ``rack`` and ``remote_assignor``
+    belong to the consumer protocol. Without ``remote_assignor`` the coordinator chooses the assignor.
     """
 
     group_id: str
@@ -78,7 +80,7 @@ class MemberSettings:
 
     @property
     def label(self) -> str:
-        """Return the member's ids, for the beginning of each line of the log."""
+        """Return the member's ids, which begin each of its log lines."""
         names = {
             "group_instance_id": self.group_instance_id,
             "client_id": self.client_id,
@@ -88,7 +90,10 @@ class MemberSettings:
 
 
 class GroupLog(Log):
-    """The log of one member: each line begins with its label in brackets. Many are written under the core's lock."""
+    """The log of one member. Each line begins with the member's label in brackets.
+
+    Many lines are written under the core's lock.
+    """
 
     def __init__(self, label: str) -> None:
         super().__init__("pyconsumer.consumer.coordinator", always=True, label=label)
@@ -96,7 +101,7 @@ class GroupLog(Log):
 
 @dataclass(slots=True)
 class Leaving:
-    """The request to leave the group, while it waits to be sent or has no response."""
+    """The request to leave the group, from the time it is queued until it has ended."""
 
     request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest | None = None
     in_flight: bool = False
@@ -113,7 +118,7 @@ class Leaving:
         return request
 
     def end(self) -> None:
-        """Record that the request has ended, in whatever way."""
+        """Record that the request has ended, whatever the outcome."""
         self.in_flight = False
 
     @property
@@ -122,20 +127,20 @@ class Leaving:
 
 
 class GroupMember(ABC):
-    """Identity and liveness of a member.
+    """A member's identity and heartbeats, and how it leaves. The base class of both protocols' membership.
 
     Args:
         settings: the member's settings.
-        now: the present, in seconds.
+        now: the present time, in seconds.
 
     Attributes:
-        log: writes the member's lines of the log.
-        generation: the member's identity. Under the consumer protocol its id is the member epoch.
-        discovery: the group's coordinator, known or sought.
-        revision: see the module's invariants.
-        heartbeat_timers: when a heartbeat is due, when the session and the time between two polls end.
-        state: of the membership, in the terms of its protocol.
-        metrics: what happened so far, for ``KafkaConsumer.metrics()``.
+        log: writes the member's log lines.
+        generation: the member's identity. Under the consumer protocol its generation id is the member epoch.
+        discovery: the search for the group's coordinator, and its result.
+        revision: see the invariants of the module.
+        heartbeat_timers: when a heartbeat is due, when the session ends, and when the next poll is overdue.
+        state: the state of the membership, from the table of its protocol.
+        metrics: counters for ``KafkaConsumer.metrics()``.
     """
 
     state: object
@@ -175,55 +180,59 @@ class GroupMember(ABC):
 
     @abstractmethod
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Take part in another rebalance. ``short`` is the form of ``reason`` for the coordinator."""
+        """Take part in another rebalance. ``short`` is the reason in the form for the coordinator."""
 
     @abstractmethod
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our identity at once, and return whether a request is to be sent.
+        """Leave the group and forget the member's identity at once. Return True if a request must be sent.
 
         Args:
-            send: ``leave_group`` of ``close``.
+            send: the argument ``leave_group`` of ``close``.
         """
 
     @property
     @abstractmethod
     def commit_scope(self) -> object:
-        """Return the scope of a commit: repeated in a later one, it could overwrite a commit of the next owner."""
+        """Return the scope of a commit. A commit is repeated only within its scope.
+
+        Otherwise it could overwrite a commit of the partitions' next owner.
+        """
 
     @property
     @abstractmethod
     def epoch_is_volatile(self) -> bool:
-        """Return whether the generation id may change while we keep our partitions. A request then reads it as it is
-        encoded.
+        """Return whether the generation id may change while the member keeps its partitions.
+
+        If so, a request takes the generation id at the moment it is encoded.
         """
 
     @property
     @abstractmethod
     def may_commit(self) -> bool:
-        """Return whether offsets can be committed for the present generation."""
+        """Return whether offsets can be committed for the current generation."""
 
     @property
     @abstractmethod
     def rebalancing(self) -> bool:
-        """Return whether the application will know its partitions only after another poll."""
+        """Return whether the application needs another poll before it knows its partitions."""
 
     @property
     @abstractmethod
     def rejoin_pending(self) -> bool:
-        """Return whether anything is due or in flight before the membership is settled."""
+        """Return whether the membership is unsettled: a step is due, or a request is in flight."""
 
     @property
     @abstractmethod
     def has_urgent_news(self) -> bool:
-        """Return whether the application must be notified of an error or a loss before it gets anything else."""
+        """Return whether the application must hear of an error or a loss before it gets records."""
 
     @abstractmethod
     def due_at(self, now: float) -> float:
-        """Return when the user's thread has something to do (seconds), or infinity while it waits for a response."""
+        """Return when the user's thread will have something to do (seconds). Infinity: it waits for a response."""
 
     @abstractmethod
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """Act on a commit that was refused. ``sent``: the generation that it named."""
+        """Handle a rejected commit. ``sent`` is the generation in the request."""
 
     @property
     @abstractmethod
@@ -232,7 +241,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """Act on the response to a heartbeat."""
+        """Handle the response to a heartbeat."""
 
     @abstractmethod
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
@@ -250,11 +259,11 @@ class GroupMember(ABC):
 
     @property
     def coordinator(self) -> BrokerMetadata | None:
-        """Return the group's coordinator, None if unknown."""
+        """Return the group's coordinator, or None if it is unknown."""
         return self.discovery.node
 
     def take_error(self) -> KafkaError | None:
-        """Return the oldest error to raise, and forget it, or None if there is none."""
+        """Remove and return the oldest error to raise, or None if there is none."""
         return self._errors.popleft() if self._errors else None
 
     def on_poll(self, now: float) -> None:
@@ -262,32 +271,35 @@ class GroupMember(ABC):
         self.heartbeat_timers.poll(now)
 
     def close(self) -> None:
-        """Let the heartbeat thread end, after the response to a pending LeaveGroup."""
+        """Let the heartbeat thread end. If a LeaveGroup is pending, the thread waits for its response first."""
         self._closed = True
 
     @property
     def leaving(self) -> bool:
-        """Return whether the request to leave has no response yet."""
+        """Return whether a request to leave has no response yet."""
         return self._leaving.pending
 
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """Record that FindCoordinator named the coordinator."""
+        """Record that FindCoordinator has named the coordinator."""
         if self.discovery.found(who, node):
             self.log.info("the group's coordinator is %s", node)
             self.revision += 1
         self.heartbeat_timers.reset_session(now)
 
     def on_coordinator_not_found(self, who: str, error: KafkaError, now: float) -> None:
-        """Record that FindCoordinator failed. An error that cannot be retried is raised to the application."""
+        """Record that FindCoordinator failed. If no retry can help, the error is raised to the application."""
         self.discovery.failed(who, error, now)
         self.log.debug("looking for the coordinator failed: %s", error)
         if not error.retriable:
             self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """Record that a node is no longer the coordinator or is unreachable. Return whether it was until now."""
+        """Record that a node is no longer the coordinator or cannot be reached.
+
+        Return True if it was the coordinator until now.
+        """
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
@@ -334,7 +346,10 @@ class GroupMember(ABC):
         return Sleep(timers.next_deadline())
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent. A loss ends it."""
+        """Record that a heartbeat got no response.
+
+        ``term`` is the coordinator's term when the heartbeat was sent. A lost coordinator begins a new term.
+        """
         if term != self.discovery.term:
             return
         self.heartbeat_timers.failed(now)
@@ -343,7 +358,7 @@ class GroupMember(ABC):
         self._report(error)
 
     def on_leave_done(self) -> None:
-        """Record that the request to leave has ended, in whatever way."""
+        """Record that the request to leave has ended, whatever the outcome."""
         self._leaving.end()
         self.revision += 1
 

@@ -1,4 +1,4 @@
-"""Committing offsets and fetching committed ones: the rules, and the calls as generators.
+"""OffsetCommit and OffsetFetch: commits, their retries and callbacks, and the commit interval.
 
 Commits
 
@@ -83,10 +83,10 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError 
 
 
 class AutoCommit:
-    """The schedule of automatic commits. A core.
+    """The schedule of automatic commits. It has no I/O and no clock.
 
     Args:
-        interval: ``auto_commit_interval_ms`` in seconds. None: never.
+        interval: ``auto_commit_interval_ms`` in seconds. None means no automatic commits.
     """
 
     def __init__(self, interval: float | None, now: float) -> None:
@@ -98,12 +98,12 @@ class AutoCommit:
         return self.interval is not None
 
     def restart(self, now: float) -> None:
-        """Begin a new interval: offsets were sent, or a rebalance is over."""
+        """Begin a new interval, because offsets were sent or a rebalance has ended."""
         if self.interval is not None:
             self.next_at = now + self.interval
 
     def retry(self, now: float, pause: float) -> None:
-        """Commit again sooner than after a whole interval: a commit failed with a retriable error."""
+        """Shorten the current interval to ``pause``, because a commit failed with a retriable error."""
         if self.interval is not None:
             self.next_at = now + min(pause, self.interval)
 
@@ -132,15 +132,17 @@ class OffsetCommitter:
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        is_member: whether the group assigns our partitions. Otherwise commits name no generation.
-        topic_id: id of a topic, zeros if unknown; raises ``KafkaError`` if offsets must not be committed for it.
-        refresh_metadata: asks for newer metadata.
+        is_member: returns whether the group assigns the partitions of this consumer. Otherwise commits name no
+            generation.
+        topic_id: returns the id of a topic, zeros if it is unknown. It raises ``KafkaError`` if offsets of the topic
+            must not be committed.
+        refresh_metadata: requests newer metadata.
         auto_commit: the schedule of automatic commits.
-        backoff: pauses between attempts.
-        on_commit: called for each commit that succeeded.
+        backoff: the pauses between attempts.
+        on_commit: called after each commit that succeeded.
 
     Attributes:
-        acknowledged: how many commits succeeded so far.
+        acknowledged: how many commits have succeeded.
     """
 
     def __init__(
@@ -171,12 +173,12 @@ class OffsetCommitter:
     # -- committing --------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, deadline: float) -> Steps[None]:
-        """Commit and wait for the response. Repeat the commit while that is safe.
+        """Commit and wait for the response. The commit is repeated as long as that is safe.
 
         Raises:
-            CommitFailedError: the member is not in the group's present generation.
-            RebalanceInProgressError: a rebalance is under way. Poll, then commit again.
-            KafkaTimeoutError: not done by the deadline. The last error is its cause.
+            CommitFailedError: the member does not belong to the current generation of the group.
+            RebalanceInProgressError: a rebalance is in progress. Poll, then commit again.
+            KafkaTimeoutError: the commit was not done by the deadline. The cause is the last error.
             ValueError: an offset is negative.
         """
         wanted = _checked(offsets)
@@ -212,9 +214,9 @@ class OffsetCommitter:
             failures += 1
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> RequestFuture[None]:
-        """Commit without waiting. The callback gets the offsets and None or the error.
+        """Commit without waiting. Afterwards the callback gets the offsets, and the error or None.
 
-        Retriable errors are given as ``RetriableCommitFailedError``.
+        A retriable error is passed to the callback as ``RetriableCommitFailedError``.
         """
         wanted = _checked(offsets)
         self._run_plain_callbacks()
@@ -245,7 +247,7 @@ class OffsetCommitter:
         return len(self._async)
 
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: commits that were never sent, or whose end was missed, have failed."""
+        """Repair the state after Ctrl-C. Commits that were never sent, or whose end was missed, count as failed."""
         for commit in tuple(self._async):
             under_way = commit.sent is not None and not commit.sent.done
             if not commit.future.done and not under_way and commit not in self._queue:
@@ -253,7 +255,7 @@ class OffsetCommitter:
         self._async = {commit: None for commit in self._async if not commit.future.done}
 
     def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
-        """Commit for the present generation, once. The caller handles a failure."""
+        """Commit once for the current generation. The caller handles a failure."""
         wanted = _checked(offsets)
         self.send_queued()
         future = self._send(wanted, None)
@@ -261,7 +263,7 @@ class OffsetCommitter:
         return future
 
     def commit_automatically(self, offsets: Offsets, now: float) -> None:
-        """Begin an automatic commit, and the next interval."""
+        """Start an automatic commit, and begin the next interval."""
         self.auto_commit.restart(now)
         if not offsets:
             return
@@ -278,7 +280,7 @@ class OffsetCommitter:
         self.commit_async(offsets, done)
 
     def flush(self, deadline: float) -> Steps[None]:
-        """Wait until the asynchronous commits begun so far have ended, and run their callbacks."""
+        """Wait until all asynchronous commits that have begun are finished, and run their callbacks."""
         while self.pending_async and self._coordinator.clock.now() < deadline:
             if self._queue:
                 known = yield from self._coordinator.ensure(deadline)
@@ -291,11 +293,11 @@ class OffsetCommitter:
 
     @property
     def has_callbacks(self) -> bool:
-        """Return whether the user's thread has something to do: run callbacks, or send commits whose wait is over."""
+        """Return whether the user's thread has something to do: callbacks to run, or commits to send after a wait."""
         return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
 
     def run_callbacks(self) -> Steps[None]:
-        """Run the waiting callbacks, in order. An exception of one is raised. The others run the next time."""
+        """Run the waiting callbacks in order. If a callback raises, the others run at the next call."""
         while self._callbacks:
             yield from wait_for_callback(self._callbacks.popleft()())
 
@@ -333,10 +335,10 @@ class OffsetCommitter:
             self._on_commit(offsets)
 
     def send_queued(self) -> None:
-        """Send the commits that waited for the coordinator, if it is known.
+        """Send the commits that waited for the coordinator, if it is known now.
 
-        The heartbeat thread may have found it while this thread's FindCoordinator pauses or is in flight. That one may
-        then never end, or never be sent.
+        The heartbeat thread may have found the coordinator while the user's thread pauses before its FindCoordinator or
+        waits for its response. That FindCoordinator may then never be sent or never end.
         """
         if self._queue and self._core.coordinator is not None:
             self._on_search_end(None)
@@ -570,14 +572,14 @@ def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 class CommittedOffsets:
-    """Fetches committed offsets.
+    """Fetches the committed offsets of a group.
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        topic_id: id of a topic, zeros if unknown.
-        refresh_metadata: asks for newer metadata.
-        backoff: pauses between attempts.
-        commits: how many commits were acknowledged so far.
+        topic_id: returns the id of a topic, zeros if it is unknown.
+        refresh_metadata: requests newer metadata.
+        backoff: the pauses between attempts.
+        commits: returns how many commits were acknowledged.
     """
 
     def __init__(
@@ -598,11 +600,11 @@ class CommittedOffsets:
         self._question: tuple[frozenset[TopicPartition], Generation, int] | None = None  # what that asks, and when
 
     def fetch(self, partitions: Collection[TopicPartition], deadline: float) -> Steps[_Committed]:
-        """Return the committed offset of each partition, None if there is none.
+        """Return the committed offset of each partition, or None where nothing is committed.
 
         Raises:
-            KafkaTimeoutError: not done by the deadline. The last error is its cause.
-            TopicAuthorizationFailedError, GroupAuthorizationFailedError: as named.
+            KafkaTimeoutError: the offsets were not fetched by the deadline. The cause is the last error.
+            TopicAuthorizationFailedError, GroupAuthorizationFailedError: access to a topic or to the group is denied.
         """
         wanted = frozenset(TopicPartition(*tp) for tp in partitions)
         group_id = self._coordinator.core.settings.group_id

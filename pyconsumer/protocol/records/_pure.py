@@ -1,4 +1,4 @@
-"""The decoder of the records of a batch in pure Python, called by the cursor. No state.
+"""The decoder of records in Python. No state.
 
 One loop decodes a batch. It is written for speed: no function call per record, one- and two-byte numbers are read
 inline, bounds are checked once per record. A wrong length always leads to an error: to an index beyond the data, to a
@@ -51,7 +51,7 @@ _LIKELY: Final = 2**62
 
 
 def open_batch(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bytes:
-    """Return the decompressed records of a v2 batch, as a copy that does not keep the buffer alive.
+    """Return the decompressed records of a v2 batch. They are a copy, which does not keep the buffer alive.
 
     Raises:
         DamageError: the data is damaged, too large, or too short for the number of records.
@@ -70,7 +70,7 @@ def check_count(record_count: int, size_bytes: int) -> None:
     """Check that a batch has enough bytes for the number of records in its header.
 
     Raises:
-        DamageError: it has not.
+        DamageError: the batch has fewer bytes than that.
     """
     if record_count * _MIN_RECORD_BYTES > size_bytes:
         raise DamageError(f"{record_count} records do not fit into {size_bytes} bytes")
@@ -89,11 +89,12 @@ def decode_records(
     """Decode ``count`` records of a v2 batch from ``data[position:]`` and append them to ``records``.
 
     Args:
-        lowest: the next offset. Records below it are skipped if ``skipping``, and damage otherwise.
-        skipping: whether no record of this batch has been delivered yet.
+        lowest: the next offset. A record below it is skipped if ``skipping`` is True. Otherwise it counts as damage.
+        skipping: True if no record of this batch has been delivered yet.
 
     Returns:
-        Position and next offset after the last good record, and a description of the damage after it, or None.
+        Position and next offset after the last good record, and a description of the damage after it. Without damage:
+        None.
     """
     new = object.__new__
     cls = ConsumerRecord
@@ -297,15 +298,15 @@ def decode_message_set(
     origin: RecordOrigin,
     make: Callable[[RecordOrigin, int, int, bytes | None, bytes | None], ConsumerRecord] = make_record,
 ) -> tuple[list[ConsumerRecord], str | None]:
-    """Decode a message of format v0 or v1, or the message set inside a compressed one.
+    """Decode a message of format v0 or v1. If it is compressed, decode the message set inside it.
 
     Args:
         lowest: the next offset. Records below it are skipped.
-        check_crcs: whether to check the messages inside a compressed one. The caller checks the outer message.
-        make: makes a record from its origin, offset, timestamp, key and value.
+        check_crcs: True checks the messages inside a compressed message. The caller checks the outer message.
+        make: a function that makes a record from its origin, offset, timestamp, key and value.
 
     Returns:
-        The records from offset ``lowest`` on, and a description of the damage after them, or None.
+        The records from offset ``lowest`` on, and a description of the damage after them. Without damage: None.
 
     Raises:
         DamageError: no record can be read.

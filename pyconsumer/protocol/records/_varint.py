@@ -8,16 +8,19 @@ __all__ = ["SMALL_VARINTS", "DamageError", "encode_varint", "read_raw_varint", "
 
 
 class DamageError(Exception):
-    """Data that cannot be part of a record. Callers turn it into ``CorruptRecordError`` with partition and offset."""
+    """Data that cannot be part of a record.
+
+    Callers raise ``CorruptRecordError`` instead, with partition and offset.
+    """
 
 
 def read_raw_varint(data: bytes, position: int, max_bits: int = 64) -> tuple[int, int]:
-    """Read a base-128 number without undoing the zigzag. Return ``(number, position after it)``.
+    """Read a base-128 number, without decoding its zigzag form. Return ``(number, position after it)``.
 
-    As in Java, bits beyond ``max_bits`` in the last byte that a number may have are dropped.
+    As in Java, the last possible byte of a number may have bits beyond ``max_bits``. They are dropped.
 
     Raises:
-        DamageError: the number does not end before the data does, or has more bytes than ``max_bits`` need.
+        DamageError: the data ends inside the number, or the number has more bytes than ``max_bits`` need.
     """
     shift = number = 0
     try:
@@ -36,7 +39,7 @@ def read_raw_varint(data: bytes, position: int, max_bits: int = 64) -> tuple[int
 
 
 def zigzag(number: int) -> int:
-    """Map a signed number to an unsigned one: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Map a signed number to an unsigned one: 0, -1, 1, -2 are mapped to 0, 1, 2, 3."""
     return number << 1 if number >= 0 else ((-number) << 1) - 1
 
 
@@ -57,7 +60,7 @@ SMALL_VARINTS: Final[tuple[bytes, ...]] = (
 
 
 def encode_varint(number: int) -> bytes:
-    """Encode a signed number."""
+    """Encode a signed number as a varint with zigzag."""
     if 0 <= number < 0x2000:
         if number < 64:
             return SMALL_VARINTS[number]

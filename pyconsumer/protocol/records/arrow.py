@@ -10,12 +10,15 @@ __all__ = ["binary_array", "header_list", "header_struct", "number_array"]
 
 
 def number_array(pa: Any, numbers: Numbers, kind: Any) -> Any:
-    """Return an array of numbers of an Arrow type, none of them null."""
+    """Return numbers as an array of an Arrow type. None of them is null."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
 def binary_array(pa: Any, column: BinaryColumn | None, kind: Any) -> Any:
-    """Return an array of strings. ``kind`` is ``pa.binary()``, or ``pa.string()`` if all of them are UTF-8."""
+    """Return a column of strings as an array.
+
+    ``kind`` is ``pa.binary()``, or ``pa.string()`` if all strings are UTF-8.
+    """
     assert column is not None
     bitmap = None if column.bitmap is None else pa.py_buffer(column.bitmap)
     buffers = [bitmap, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -31,7 +34,7 @@ def header_list(pa: Any, column: HeaderColumn | None, kind: Any, bitmap: bytes |
     """Return an array with a list of headers for each record. ``kind`` is a list of :func:`header_struct`.
 
     Args:
-        bitmap, nulls: the bits of the lists that are not null, and the number of those that are.
+        bitmap, nulls: the bits of the lists that are not null, and the number of lists that are null.
     """
     assert column is not None
     keys = binary_array(pa, column.names, pa.string())

@@ -1,4 +1,4 @@
-"""Headers of record batches, which are read without decoding the records. No state.
+"""Headers of record batches: splits a record set into batches without decoding records. No state.
 
 The layout of a v2 batch (KIP-98), 61 bytes before the records, big-endian::
 
@@ -69,11 +69,11 @@ _MIN_LENGTH: Final = (14, 22, BATCH_OVERHEAD - LOG_OVERHEAD)
 class BatchInfo(NamedTuple):
     """The header of a record batch.
 
-    ``position`` and ``size_bytes`` locate the batch in the scanned buffer. Offsets are absolute, timestamps in ms since
-    the epoch. Ids, epochs and sequence numbers that a batch does not have are -1.
+    ``position`` and ``size_bytes`` locate the batch in the scanned buffer. Offsets are absolute, and timestamps are in
+    ms since the epoch. Missing ids, epochs and sequence numbers are -1.
 
-    A compressed message set (magic 0 or 1) has ``record_count`` -1, and its ``base_offset``, which is unknown until it
-    is decompressed, equals ``last_offset``.
+    For a compressed message set (magic 0 or 1) ``record_count`` is -1. Its base offset is unknown until it is
+    decompressed, so ``base_offset`` equals ``last_offset``.
     """
 
     position: int
@@ -94,46 +94,46 @@ class BatchInfo(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset after this batch, also if compaction has removed its last records."""
+        """The offset after this batch. This holds even if compaction has removed the batch's last records."""
         return self.last_offset + 1
 
     @property
     def codec(self) -> int:
-        """The number of the compression type, 0 for none: see :class:`.Codec`."""
+        """The number of the compression type (see :class:`.Codec`), 0 for none."""
         return self.attributes & CODEC_MASK
 
     @property
     def timestamp_type(self) -> int:
-        """``CREATE_TIME`` (0), ``LOG_APPEND_TIME`` (1), or -1 for format v0, which has no timestamps."""
+        """``CREATE_TIME`` (0) or ``LOG_APPEND_TIME`` (1). -1 for format v0, which has no timestamps."""
         if self.magic == 0:
             return NO_TIMESTAMP_TYPE
         return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        """True if the batch belongs to a transaction."""
+        """Return whether the batch belongs to a transaction."""
         return self.magic >= 2 and self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
     def is_control(self) -> bool:
-        """True if the batch contains a control record, such as the end of a transaction."""
+        """Return whether the batch contains a control record, such as the end of a transaction."""
         return self.magic >= 2 and self.attributes & CONTROL_FLAG != 0
 
     @property
     def has_producer_id(self) -> bool:
-        """True if the batch was written by an idempotent or transactional producer."""
+        """Return whether the batch was written by an idempotent or transactional producer."""
         return self.producer_id >= 0
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, -1 without one. The number after 2147483647 is 0."""
+        """The sequence number of the last record, or -1. The number after 2147483647 is 0."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which the log cleaner may remove the batch's tombstones (KIP-534), ms, or None."""
+        """The time (ms) from which the log cleaner may remove the batch's tombstones (KIP-534), or None."""
         return self.first_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -143,12 +143,12 @@ class BatchInfo(NamedTuple):
 
 
 def scan(buffer: Buffer, *, topic_partition: TopicPartition | None = None) -> list[BatchInfo]:
-    """Return the headers of all complete batches, without checking the checksum, decompressing or copying.
+    """Return the headers of all complete batches. This checks no checksum, decompresses nothing and copies nothing.
 
-    A batch that is cut off by the end of the buffer is left out: brokers cut fetch responses at any byte.
+    If the last batch is cut off by the end of the buffer, it is left out. Brokers may cut fetch responses at any byte.
 
     Args:
-        topic_partition: for the error.
+        topic_partition: the partition, for the error.
 
     Raises:
         CorruptRecordError: a header is damaged.
@@ -162,7 +162,10 @@ def scan(buffer: Buffer, *, topic_partition: TopicPartition | None = None) -> li
 def scan_until_damage(
     buffer: Buffer, topic_partition: TopicPartition | None = None
 ) -> tuple[list[BatchInfo], CorruptRecordError | None]:
-    """Scan as :func:`scan` does, but return the error of a damaged header, with the batches before it."""
+    """Scan like :func:`scan`.
+
+    If a header is damaged, return its error and the batches before it, instead of raising.
+    """
     batches: list[BatchInfo] = []
     append = batches.append
     unpack_v2 = HEADER_V2.unpack_from
@@ -259,7 +262,7 @@ def batch_error(
     next_offset: int,
     reason: str,
 ) -> CorruptRecordError:
-    """Return the error that a reader at ``next_offset`` raises when it reaches a damaged batch."""
+    """Return the error for a damaged batch. A reader at ``next_offset`` raises it when it reaches the batch."""
     return CorruptRecordError(
         f"the record batch of offsets {base_offset} to {last_offset} is damaged: {reason}",
         topic_partition=topic_partition,
@@ -288,14 +291,14 @@ def patch_batch(
 ) -> None:
     """Set fields in the header of a v2 batch, in place. None leaves a field unchanged.
 
-    The checksum does not cover offset and leader epoch. It is computed again for a new timestamp, so check the old one
-    first.
+    The checksum does not cover the offset and the leader epoch. A new timestamp changes the checksum, so check the old
+    checksum first.
 
     Args:
-        position: of the batch in the buffer.
-        log_append_time_ms: the time of the batch (ms since the epoch). The timestamp type becomes LogAppendTime.
-        max_timestamp: the largest timestamp (ms since the epoch). The timestamp type becomes CreateTime. Give one of
-            the two.
+        position: position of the batch in the buffer.
+        log_append_time_ms: the timestamp of the batch (ms since the epoch). The timestamp type becomes LogAppendTime.
+        max_timestamp: the largest timestamp (ms since the epoch). The timestamp type becomes CreateTime. Pass only one
+            of these two timestamps.
 
     Raises:
         ValueError: there is no complete batch of format v2 at this position.

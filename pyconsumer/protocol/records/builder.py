@@ -1,4 +1,4 @@
-"""Building record batches of format v2. A builder belongs to one thread: records are appended, then it is built."""
+"""Builds record batches (format v2). A builder belongs to one thread: records are appended, then it is built."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def record_size_bound(key: Buffer | None, value: Buffer | None, headers: Iterable[Header] = ()) -> int:
-    """Return an upper bound of a record's size in a batch in bytes, before compression and without the header."""
+    """Return the largest possible size of a record in a batch, in bytes.
+
+    Compression and the batch header are not considered.
+    """
     size = 5 + 1 + 10 + 5 + 5 + 5 + 5 + (len(key) if key else 0) + (len(value) if value else 0)
     for name, header_value in headers:
         size += 10 + 3 * len(name) + (len(header_value) if header_value else 0)
@@ -41,16 +44,16 @@ def record_size_bound(key: Buffer | None, value: Buffer | None, headers: Iterabl
 
 
 class BatchBuilder:
-    """Builder of one batch of format v2 (KIP-98).
+    """Builds one batch of format v2 (KIP-98).
 
     Args:
         codec: ``"none"``, ``"gzip"``, ``"snappy"``, ``"lz4"`` or ``"zstd"``.
         timestamp_type: ``CREATE_TIME`` or ``LOG_APPEND_TIME``.
-        size_limit: most bytes of the batch, estimated if records are compressed, None for no limit. The first record is
-            always accepted, whatever its size.
-        expected_ratio: the ratio of compressed to uncompressed size that the estimate assumes, for example the
+        size_limit: the largest size of the batch in bytes, or None. If records are compressed, the size is estimated.
+            The first record is always accepted, whatever its size.
+        expected_ratio: the ratio of compressed to uncompressed size for this estimate, for example the
             :attr:`compression_ratio` of the previous batch.
-        level: compression level, None for the codec's default.
+        level: compression level. None takes the codec's default.
         delete_horizon_ms: the time from which the batch's tombstones may be removed (KIP-534).
 
     Raises:
@@ -108,7 +111,7 @@ class BatchBuilder:
 
     @property
     def record_count(self) -> int:
-        """Number of records so far."""
+        """The number of records in the batch."""
         return self._count
 
     @property
@@ -118,17 +121,20 @@ class BatchBuilder:
 
     @property
     def estimated_size(self) -> int:
-        """Size of the batch so far in bytes: exact without compression, else estimated with ``expected_ratio``."""
+        """Size of the batch in bytes. It is exact without compression, otherwise estimated with ``expected_ratio``."""
         return BATCH_OVERHEAD + (int(self._size * self._ratio) if self._ratio != 1.0 else self._size)
 
     @property
     def base_timestamp(self) -> int:
-        """Base timestamp in ms since the epoch: that of the first record, or the delete horizon. -1 without both."""
+        """Base timestamp in ms since the epoch: the first record's timestamp, or the delete horizon.
+
+        -1 if there is neither.
+        """
         return self._base_timestamp
 
     @property
     def max_timestamp(self) -> int:
-        """Largest timestamp so far in ms since the epoch, -1 without a record."""
+        """Largest timestamp of the records, in ms since the epoch. -1 if there is no record."""
         return self._max_timestamp
 
     def try_append(
@@ -145,11 +151,11 @@ class BatchBuilder:
         Args:
             timestamp_ms: in ms since the epoch.
             headers: pairs of name and value. A value may be None.
-            relative_offset: the record's offset relative to the base offset, for a copy of a compacted log. It must
-                increase from record to record. By default the next one.
+            relative_offset: the record's offset minus the base offset, for a copy of a compacted log. It must increase
+                from record to record. By default it increases by one.
 
         Returns:
-            The record's relative offset, or None if the batch is full, to which it was not added.
+            The record's relative offset. None if the batch is full, and the record was not added.
 
         Raises:
             ValueError: ``relative_offset`` does not increase.
@@ -225,14 +231,15 @@ class BatchBuilder:
         """Return the batch. Repeated calls, for example with a new producer epoch, compress the records only once.
 
         Args:
-            leader_epoch: of the partition. Clients leave it to the broker.
+            leader_epoch: the leader epoch of the partition. Clients leave it to the broker.
             log_append_time_ms: the timestamp of the batch in ms since the epoch, for ``LOG_APPEND_TIME``.
-            last_offset_delta: for a compacted batch whose last records were removed. By default that of the last
-                record. A batch without records (kept for the state of its producer) needs it.
+            last_offset_delta: last offset minus base offset, for a compacted batch whose last records were removed. By
+                default that of the last record. It is required for a batch without records (such a batch is kept for
+                the state of its producer).
 
         Raises:
             UnsupportedCodecError: the library of the codec is not installed.
-            ValueError: ``last_offset_delta`` is less than that of the last record.
+            ValueError: ``last_offset_delta`` is less than the last record's relative offset.
         """
         payload = self._payload
         if payload is None:
@@ -289,13 +296,13 @@ def batch_header(
     base_sequence: int,
     record_count: int,
 ) -> bytes:
-    """Return the header of a batch (61 bytes), with checksum 0. See :meth:`BatchBuilder.build`.
+    """Return the header of a batch (61 bytes). Its checksum is 0. See :meth:`BatchBuilder.build`.
 
     Args:
         payload_size: size of the records in bytes, after compression.
-        last_offset_delta: the one to write into the header, which is larger than ``last_delta`` in a compacted batch
-            whose last records were removed. None takes ``last_delta``.
-        last_delta: relative offset of the last record that is present, -1 without one.
+        last_offset_delta: the value to write into the header. In a compacted batch whose last records were removed it
+            is larger than ``last_delta``. None takes ``last_delta``.
+        last_delta: relative offset of the last record that is present, or -1 if there is none.
 
     Raises:
         ValueError: ``last_offset_delta`` is less than ``last_delta``.
@@ -331,7 +338,7 @@ def batch_header(
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:
-    """Return the encoded headers of a record, which begin with their number."""
+    """Return the encoded headers of a record. The encoding begins with their number."""
     parts = [encode_varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()

@@ -1,4 +1,4 @@
-"""The broker's checks of the records of a batch, before it accepts the batch. No state.
+"""The broker's checks of the records in a batch. No state.
 
 They are those of Java's ``LogValidator``, which differ from those of readers: any negative length of a key or value is
 null, and the offsets in a batch without compression are not compared. :func:`check_records` exists also as compiled
@@ -37,8 +37,8 @@ class RecordProblem(NamedTuple):
 
     Attributes:
         kind: see :class:`Problem`.
-        timestamp: of the record, ms, -1 for damage.
-        reason: a description of the damage, else empty.
+        timestamp: the record's timestamp in ms. -1 for damage.
+        reason: a description of the damage. Empty if the problem is not damage.
     """
 
     number: int
@@ -70,17 +70,19 @@ def check_records(
 ) -> tuple[int, int]:
     """Check all records of a v2 batch.
 
-    They must fill ``data[position:end]`` and match the number in the header.
+    The records must fill ``data[position:end]``, and their number must be that in the header.
 
     Args:
         data: contains the decompressed records.
-        needs_keys: whether each record must have a key.
-        earliest, latest: the range of timestamps in ms, both included. A record without one (-1) always passes.
-        needs_order: whether the offset deltas must be 0, 1, 2 and so on.
+        needs_keys: True if each record must have a key.
+        earliest, latest: the range of allowed timestamps in ms, both ends included. A record without a timestamp (-1)
+            is allowed.
+        needs_order: True if the offset deltas must be 0, 1, 2 and so on.
 
     Returns:
-        The index of the first bad record, -1 if all are good. If bytes are left over after the records, it is their
-        number. Then the largest timestamp of the records before it, -1 if none has one.
+        The index of the first bad record, or -1 if all are good. If bytes are left over after the last record, the
+        index is the number of records. Also the largest timestamp of the records before that index, or -1 if none has a
+        timestamp.
     """
     greatest = _NO_TIMESTAMP
     for index, record in _records(data, position, end, info):
@@ -106,7 +108,7 @@ def record_problems(
     latest: int,
     needs_order: bool = True,
 ) -> list[RecordProblem]:
-    """Return all problems with the records of a batch, at most one per record. Damage is the last one.
+    """Return all problems with the records of a batch, at most one for each record. Damage is always the last problem.
 
     The arguments are those of :func:`check_records`.
     """
@@ -127,7 +129,7 @@ def record_problems(
 
 
 def renumbered(data: Buffer, info: BatchInfo) -> bytes:
-    """Return the decompressed records of a batch, which are good, with the offset deltas 0, 1, 2 and so on."""
+    """Return the decompressed records of a good batch, with the offset deltas 0, 1, 2 and so on."""
     plain, out, position = bytes(data), bytearray(), 0
     for index, record in _records(plain, 0, len(plain), info):
         assert not isinstance(record, str)

@@ -28,20 +28,20 @@ Numbers: TypeAlias = "array[int] | memoryview"
 
 
 def bitmap_of(validity: bytes) -> bytes:
-    """Pack bytes 0 and 1 into bits, lowest bit first."""
+    """Pack bytes that are 0 or 1 into bits, lowest bit first."""
     # As the digits of a binary number, most significant first: much faster than a loop over bits.
     number = int(validity.translate(_AS_DIGITS)[::-1] or b"0", 2)
     return number.to_bytes((len(validity) + 7) // 8, "little")
 
 
 class BinaryColumn:
-    """Byte strings, some of them null.
+    """A column of byte strings, some of which may be null.
 
     Attributes:
         offsets: n + 1 32-bit offsets into ``data``. String i is ``data[offsets[i]:offsets[i + 1]]``.
         data: the concatenated strings.
-        bitmap: Arrow's validity bitmap, lowest bit first, 0 for a null. None without nulls.
-        null_count: number of nulls.
+        bitmap: Arrow's validity bitmap, lowest bit first. 0 means null. None if no string is null.
+        null_count: the number of nulls.
     """
 
     __slots__ = ("bitmap", "data", "null_count", "offsets")
@@ -75,7 +75,10 @@ class BinaryColumn:
 
 
 class HeaderColumn:
-    """Headers of n records as one list column: record i has those from ``offsets[i]`` to ``offsets[i + 1]``."""
+    """The headers of n records as one list column.
+
+    Record i has the headers from ``offsets[i]`` to ``offsets[i + 1]``.
+    """
 
     __slots__ = ("names", "offsets", "values")
 
@@ -154,10 +157,10 @@ class Columns:
 
 
 class ColumnsBuilder:
-    """Builder of columns from lists of records.
+    """Builds columns from lists of records.
 
     Args:
-        with_keys, with_values, with_headers: the columns to build besides the numeric ones.
+        with_keys, with_values, with_headers: the columns to build in addition to the numeric ones.
     """
 
     __slots__ = (
@@ -193,7 +196,7 @@ class ColumnsBuilder:
     def expect(self, size_bytes: int) -> None:
         """Announce the expected number of bytes, so that memory is allocated at once.
 
-        Only the compiled builder uses it. This one ignores it.
+        Only the compiled builder uses the number. This builder ignores it.
         """
 
     def add(self, records: Sequence[ConsumerRecord]) -> None:

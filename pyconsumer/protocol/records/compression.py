@@ -1,4 +1,4 @@
-"""Compression of record sets in Kafka's framing, and decompression up to a maximal size.
+"""Compression and decompression of batches, with a limit on the size.
 
 =========  ======================================================================================
 gzip       one or more members
@@ -75,7 +75,7 @@ class Codec(IntEnum):
 
     @classmethod
     def of(cls, name: str | int | Codec) -> Codec:
-        """Return the codec of a setting such as ``"zstd"``, or of a number.
+        """Return the codec for a name such as ``"zstd"``, or for a number.
 
         Raises:
             UnsupportedCodecError: there is no such compression type.
@@ -129,7 +129,7 @@ def _report_missing_library(codec: Codec) -> None:
 
 
 def describe_codecs() -> list[str]:
-    """Return lines that say which library decompresses, compresses, and computes checksums, with versions."""
+    """Return lines that name the libraries for decompression, compression and checksums, with their versions."""
     library_of = compiled("library_of")
     name, module = _library()
     package = f"{name} {module.__version__}" if name else "nothing: pip install cramjam"
@@ -159,9 +159,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
     """Decompress a record set.
 
     Args:
-        codec: number from the attributes of the batch.
-        max_bytes: limit of the decompressed size.
-        magic: format of the batch: lz4 frames in format v0 have a wrong header checksum, which is ignored.
+        codec: the number in the attributes of the batch.
+        max_bytes: the largest allowed size after decompression.
+        magic: the format of the batch. In format v0, lz4 frames have a wrong header checksum, which is ignored.
 
     Raises:
         DamageError: the data is damaged, or decompresses to more than ``max_bytes``.
@@ -196,7 +196,7 @@ def damage_of(codec: int, data: Buffer, max_bytes: int, magic: int, is_too_large
     """Return the error for snappy, lz4 or zstd data that could not be decompressed.
 
     Args:
-        is_too_large: whether it would decompress to more than ``max_bytes``. If not, it is damaged.
+        is_too_large: True if the data would decompress to more than ``max_bytes``. False if it is damaged.
     """
     kind = Codec.of(codec)
     try:
@@ -222,7 +222,7 @@ def _extent(kind: Codec, data: Buffer, max_bytes: int, magic: int) -> tuple[Buff
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress a record set. ``level`` is that of the codec (gzip 1-9, zstd 1-22), None its default.
+    """Compress a record set. ``level`` is the codec's level (gzip 1-9, zstd 1-22). None takes the codec's default.
 
     Raises:
         UnsupportedCodecError: the compression type is unknown, or its library is not installed.

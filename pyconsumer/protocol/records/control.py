@@ -63,7 +63,7 @@ def decode_control_type(key: bytes | None) -> ControlRecordType:
 
 
 def decode_end_transaction_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """Read a COMMIT or ABORT marker. Later versions are read as version 0.
+    """Read a COMMIT or ABORT marker. Later versions of it are read as version 0.
 
     Raises:
         CorruptRecordError: the key or the value is too short or has a negative version, or the record has another type.
@@ -82,7 +82,7 @@ def decode_end_transaction_marker(key: bytes | None, value: bytes | None) -> End
 
 
 def encode_end_transaction_marker(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
-    """Return the key and value of a marker's record, version 0."""
+    """Return the key and value of a marker's record, in version 0."""
     return _KEY.pack(0, marker.type), _VALUE.pack(0, marker.coordinator_epoch)
 
 

@@ -1,4 +1,7 @@
-"""The loop that applies deserializers to records. It returns errors, which the consumer handles. No state."""
+"""The loop that applies deserializers to records, in Python.
+
+It returns errors, which the consumer handles. No state.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,13 @@ def convert(
     good: list[Any],
     form: type | None = None,
 ) -> tuple[int, str, Exception | None]:
-    """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
+    """Convert keys and values of ``raw[start:]``, and append the records to ``good``. Stop at the first error.
 
-    A key or value that is None is not converted. With a ``form``, which ``record.check_form`` accepts, the records are
-    made in it. The compiled function may change the records in ``raw``, so the caller must not share them.
+    None is not converted. If ``form`` is given, the records are objects of that class (see ``record.check_form``). The
+    compiled function may change the records in ``raw``, so the caller must not share them.
 
     Returns:
-        The index of the record that failed, ``"key"`` or ``"value"``, and the error. Without a failure:
-        ``len(raw)``, "" and None.
+        If a record failed: its index, ``"key"`` or ``"value"``, and the error. Otherwise: ``len(raw)``, "" and None.
     """
     to_key = _of_record(key)
     to_value = _of_record(value)

@@ -1,4 +1,4 @@
-"""CRC-32C, the checksum of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
+"""Computes CRC-32C, the checksum of record batches. Message sets of format v0 and v1 use ``zlib.crc32``.
 
 The compiled decoder has its own. Without it the first of these serves: the package ``crc32c``, which is as fast and is
 installed where it has wheels, ``crcmod``, which installs without a compiler, numpy, and a table in Python. Numpy is
@@ -122,7 +122,7 @@ def _choose() -> tuple[Callable[[Buffer], int], str]:
 
 
 def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
-    """Measure a checksum function and warn if it is slower than 100 MB/s. Return bytes per second."""
+    """Measure the speed of a checksum function, and warn if it is less than 100 MB/s. Return bytes per second."""
     sample = bytes(range(256)) * 256
     start = time.perf_counter()
     function(sample)
@@ -141,9 +141,10 @@ _chosen: tuple[Callable[[Buffer], int], str] | None = None
 
 
 def implementation() -> tuple[Callable[[Buffer], int], str]:
-    """Return the function that computes checksums, and its origin. Warns at first use if it is slow.
+    """Return the function that computes checksums, and its origin. The first call warns if the function is slow.
 
-    It is chosen at first use because importing crc32c takes as long as all other imports of this package.
+    The function is chosen at the first call, because importing crc32c takes as long as all other imports of this
+    package.
     """
     global _chosen
     if _chosen is None:

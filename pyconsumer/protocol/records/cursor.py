@@ -1,4 +1,4 @@
-"""Cursors: they read a partition's records from a response, without control batches and aborted transactions.
+"""Reads records from a record set: checks checksums, skips aborted transactions and control batches.
 
 A :class:`Cursor` has the position in the record set and the batch that is being read. It belongs to the consumer's
 thread. Batches are checked, decompressed and decoded one after the other, when they are reached.
@@ -37,19 +37,21 @@ _CHUNK: Final = 500
 
 
 class Cursor:
-    """A cursor in the record set of one partition.
+    """Reads the record set of one partition, and keeps its position.
 
-    It skips records below ``fetch_offset``, control batches and, with ``aborted``, batches of aborted transactions. Its
-    position moves past them.
+    The cursor skips records below ``fetch_offset``, control batches and, if ``aborted`` is given, batches of aborted
+    transactions. Its position moves past the skipped records.
 
     Args:
         topic_partition: the partition of the records.
-        buffer: the record set. The cursor keeps it alive until it is :attr:`exhausted`. Records do not.
+        buffer: the record set. The cursor keeps it alive until the cursor is :attr:`exhausted`. The records do not keep
+            it alive.
         fetch_offset: the requested offset.
-        check_crcs: whether to check the checksum of each batch.
-        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch response. Otherwise None.
-        max_decompressed_bytes: limit of the decompressed size of a batch.
-        form: the class of the records, None for ours: see :func:`.record.check_form`.
+        check_crcs: True checks the checksum of each batch.
+        aborted: for ``read_committed``, the pairs ``(producer_id, first_offset)`` of the fetch response. Otherwise
+            None.
+        max_decompressed_bytes: the largest allowed size of a batch after decompression.
+        form: the class of the records (see :func:`.record.check_form`). None makes ``ConsumerRecord``.
     """
 
     __slots__ = (
@@ -132,24 +134,27 @@ class Cursor:
 
     @property
     def last_leader_epoch(self) -> int:
-        """The leader epoch of the last batch reached, -1 if unknown. It belongs to :attr:`next_offset` (KIP-320)."""
+        """The leader epoch of the last batch that was reached, -1 if unknown.
+
+        It belongs to :attr:`next_offset` (KIP-320).
+        """
         return self._last_leader_epoch
 
     @property
     def batch_count(self) -> int:
-        """Number of complete batches."""
+        """The number of complete batches in the record set."""
         return len(self._batches)
 
     @property
     def exhausted(self) -> bool:
-        """True if no record is left, and no error."""
+        """Return whether neither a record nor an error is left."""
         return (
             self._current is None and self._index >= len(self._batches) and self._error is None and self._damage is None
         )
 
     @property
     def error(self) -> KafkaError | None:
-        """The error that the next ``take`` will raise, if it is known already, else None."""
+        """The error that the next ``take`` will raise, if it is already known. Otherwise None."""
         return self._error
 
     @property
@@ -158,10 +163,12 @@ class Cursor:
         return len(self._payload)
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """Return the next records: exactly ``max_records``, or fewer at the end of the record set or before damage.
+        """Return the next records.
 
-        After the records before the damage were returned, every call raises, and :attr:`next_offset` is that of the
-        damage. To continue after it, fetch from a later offset: the error has that of the next batch.
+        Their number is ``max_records``, or less at the end of the record set or before damage.
+
+        When the records before the damage have been returned, every further call raises, and :attr:`next_offset` is the
+        offset of the damage. To continue, fetch from a later offset. The error has the offset of the next batch.
 
         Raises:
             CorruptRecordError: a batch or record is damaged, or decompresses to more than ``max_decompressed_bytes``.
@@ -192,23 +199,25 @@ class Cursor:
     def take_columns(
         self, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES, *, with_headers: bool = False
     ) -> Columns:
-        """Return the next records as columns, as :meth:`take` returns them.
+        """Return the next records as columns. Otherwise like :meth:`take`.
 
         Args:
-            max_bytes: stop when keys and values have this size, or a few records later.
-            with_headers: whether to build a column of headers.
+            max_bytes: stop when keys and values have this size in total, or a few records later.
+            with_headers: True builds a column of headers.
 
         Raises:
-            CorruptRecordError, UnsupportedCodecError: as :meth:`take`.
+            CorruptRecordError, UnsupportedCodecError: see :meth:`take`.
         """
         columns = ColumnsBuilder(with_headers=with_headers)
         self.take_into(columns, max_records, max_bytes)
         return columns.build(*self.topic_partition)
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES) -> int:
-        """Append the next records to columns, which may have rows of other partitions. Return the number of rows.
+        """Append the next records to columns, which may already have rows of other partitions.
 
-        Args and Raises: as :meth:`take_columns`.
+        Return the number of rows.
+
+        Arguments and errors are those of :meth:`take_columns`.
         """
         first, lightest = len(columns), columns.weight
         max_records = min(max_records, max_bytes // _BYTES_PER_ROW + 1)
@@ -227,7 +236,7 @@ class Cursor:
         return len(columns) - first
 
     def close(self) -> None:
-        """Drop the buffer and the records left in it, which exhausts the cursor."""
+        """Drop the buffer and its remaining records. The cursor is then exhausted."""
         self._batches = self._batches[: self._index]
         self._buffer = self._payload = b""
         self._current = self._error = self._damage = None
@@ -404,7 +413,7 @@ def aborts(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bool
 def read_control_record(
     buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> ConsumerRecord | None:
-    """Return the first record of a v2 batch, such as a control record. None if the batch is empty.
+    """Return the first record of a v2 batch, such as a control record. Return None if the batch is empty.
 
     Raises:
         CorruptRecordError: the batch is damaged.
@@ -425,7 +434,9 @@ def read_control_record(
 
 
 def read_end_transaction_marker(buffer: Buffer, info: BatchInfo) -> EndTransactionMarker | None:
-    """Return the COMMIT or ABORT marker of a control batch. None if it has another record, or none after compaction.
+    """Return the COMMIT or ABORT marker of a control batch.
+
+    Return None if the batch has another record, or has no record after compaction.
 
     Raises:
         CorruptRecordError: the batch is damaged.
@@ -445,13 +456,13 @@ def iter_records(
 ) -> Iterator[SimpleRecord]:
     """Yield all records of a log in order, including control records and those of aborted transactions.
 
-    A batch that is cut off by the end of the buffer is left out.
+    If the last batch is cut off by the end of the buffer, it is left out.
 
     Args:
-        topic_partition: for the errors.
+        topic_partition: the partition, for errors.
 
     Raises:
-        CorruptRecordError: a batch is damaged. The records before the damage were yielded.
+        CorruptRecordError: a batch is damaged. The records before it were yielded.
         UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     batches, damage = scan_until_damage(buffer, topic_partition)

@@ -1,4 +1,4 @@
-"""Choice of the record decoder when it is imported: the compiled one if it was built, otherwise the one in Python.
+"""Chooses the compiled record decoder or the one in Python.
 
 ``PYCONSUMER_PURE=1`` chooses the one in Python. Both give the same records and the same errors. The tests use both.
 """

@@ -1,4 +1,4 @@
-"""The scan of a broker's log: one pass through its batches finds all that the broker derives from their headers.
+"""One pass through a broker's log, which finds index entries, leader epochs and producers.
 
 That is the end of the log, entries for the offset and time indexes, leader epochs, the state of producers, and the
 transactions that have ended. No I/O: the caller reads the segments and feeds their bytes. :class:`LogScan` exists also
@@ -87,22 +87,23 @@ class _Producer:
 
 
 class LogScan:
-    """Reads the segments of one log in the order of their offsets.
+    """Reads the segments of one log, in the order of their offsets.
 
-    For each segment call :meth:`begin_segment` or :meth:`resume_segment`, then :meth:`feed` until all bytes are read.
-    Bounds, index entries and aborted transactions are those of the present segment. The rest adds up.
+    For each segment call :meth:`begin_segment` or :meth:`resume_segment`, then call :meth:`feed` until all bytes are
+    read. Bounds, index entries and aborted transactions are those of the current segment. All other results are for the
+    whole log.
 
     Args:
-        index_interval_bytes: the distance of index entries.
-        latest_epoch: batches of later leader epochs begin new ones.
-        producers_from: batches that end before this offset are left out of the producers' state.
+        index_interval_bytes: the distance between index entries, in bytes.
+        latest_epoch: the latest known leader epoch. A batch with a later epoch adds a new epoch.
+        producers_from: batches that end before this offset do not count for the state of producers.
 
     Attributes:
-        base_offset, next_offset: of the segment. ``next_offset`` is the offset after the last batch.
-        position: the end of the last batch in the segment. ``last_batch_position`` is its beginning, -1 without one.
-        since_index: the bytes since the last index entry.
-        max_timestamp, max_timestamp_offset, first_timestamp: as those of a broker's segment.
-        stop: why :meth:`feed` stopped, a :class:`ScanStop`.
+        base_offset, next_offset: offsets of the segment. ``next_offset`` is the offset after the last batch.
+        position: the end of the last batch in the segment. ``last_batch_position`` is its beginning, or -1.
+        since_index: the number of bytes since the last index entry.
+        max_timestamp, max_timestamp_offset, first_timestamp: the same values as in a broker's segment.
+        stop: the reason why :meth:`feed` stopped, a :class:`ScanStop`.
     """
 
     def __init__(self, index_interval_bytes: int, latest_epoch: int = -1, producers_from: int = 0) -> None:
@@ -125,7 +126,7 @@ class LogScan:
     # --- input
 
     def begin_segment(self, base_offset: int) -> None:
-        """Begin with the first batch of a segment."""
+        """Start at the first batch of a segment."""
         self.resume_segment(base_offset, base_offset, 0, -1, base_offset, -1)
 
     def resume_segment(
@@ -137,13 +138,13 @@ class LogScan:
         max_timestamp_offset: int,
         first_timestamp: int,
     ) -> None:
-        """Begin in the middle of a segment.
+        """Start in the middle of a segment.
 
         Args:
-            position: of a batch that has the last entry of the offset index, or an earlier one.
-            next_offset: no batch from there on begins before it.
+            position: the position of a batch. It is the batch of the last entry in the offset index, or an earlier one.
+            next_offset: the lowest possible offset of the batches from that position on.
             max_timestamp, max_timestamp_offset: the last entry of the time index.
-            first_timestamp: of the segment.
+            first_timestamp: the first timestamp of the segment.
         """
         self.base_offset, self.next_offset, self.position = base_offset, next_offset, position
         self.max_timestamp = self._last_indexed_timestamp = max_timestamp
@@ -160,7 +161,10 @@ class LogScan:
         txn_first_offset: int,
         batches: Iterable[ScannedBatch],
     ) -> None:
-        """Add a producer of a snapshot. Those with open transactions come in the order of their first offsets."""
+        """Add a producer from a snapshot.
+
+        Producers with open transactions must be added in the order of their first offsets.
+        """
         producer = self._producers.setdefault(producer_id, _Producer(epoch))
         producer.touch(epoch, last_timestamp)
         producer.restore(coordinator_epoch, last_timestamp, batches)
@@ -169,13 +173,13 @@ class LogScan:
             self._open[txn_first_offset] = producer_id
 
     def feed(self, data: Buffer, check_crcs: bool = True) -> int:
-        """Read the batches at the beginning of ``data``, which continues where the last batch ended.
+        """Read the batches at the beginning of ``data``. The data must continue where the last batch ended.
 
         Returns:
-            How many bytes were read. If they are not all, ``stop`` has the reason.
+            The number of bytes read. If it is less than the length of ``data``, ``stop`` has the reason.
 
         Raises:
-            CorruptRecordError: the marker of a transaction cannot be read though the batch is not damaged.
+            CorruptRecordError: a transaction marker cannot be read, although its batch is not damaged.
         """
         place, size, view = 0, len(data), memoryview(data)
         while place < size:
@@ -265,11 +269,14 @@ class LogScan:
     # --- results
 
     def offset_entries(self) -> tuple[array[int], array[int]]:
-        """Return the entries for the offset index: last offsets of batches, and their positions."""
+        """Return the entries for the offset index.
+
+        Each is the last offset of a batch, and the position of the batch.
+        """
         return self._offsets
 
     def time_entries(self) -> tuple[array[int], array[int]]:
-        """Return the entries for the time index: timestamps in ms, and offsets."""
+        """Return the entries for the time index. Each is a timestamp in ms, and an offset."""
         return self._times
 
     def epochs(self) -> list[tuple[int, int]]:
@@ -277,11 +284,14 @@ class LogScan:
         return self._epochs
 
     def aborted(self) -> list[tuple[int, int, int, int]]:
-        """Return the aborted transactions: producer id, first offset, offset of the marker, last stable offset."""
+        """Return the aborted transactions.
+
+        Each is a producer id, the first offset, the marker's offset, and the last stable offset.
+        """
         return self._aborted
 
     def ended(self) -> dict[int, int]:
-        """Return the offset of the marker by the first offset, of all transactions that have ended."""
+        """Return all ended transactions, as the offset of the marker by the first offset."""
         return self._ended
 
     def producers(self) -> list[ScannedProducer]:

@@ -1,4 +1,4 @@
-"""The compiled record decoder, ``_native``: loaded at the first call, for every module that uses a part of it.
+"""Loads the compiled record decoder ``_native``.
 
 ``_native`` itself imports ``compression``, ``cursor``, ``record`` and others. They may import this module, because it
 imports nothing of theirs until a function of theirs runs.
@@ -19,7 +19,7 @@ _REVISION: Final = 10
 
 @cache
 def native_module() -> tuple[Any, str]:
-    """Return the compiled module and an empty text, or None and the reason."""
+    """Return the compiled module and an empty text. If it cannot be used, return None and the reason."""
     return load_compiled("pyconsumer.protocol.records._native", _REVISION)
 
 

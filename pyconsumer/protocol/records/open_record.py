@@ -1,4 +1,4 @@
-"""The record of ``pyconsumer.compat.aiokafka``: a dataclass, to which a program may add attributes.
+"""The record of ``compat/aiokafka``: a dataclass to which programs may add attributes.
 
 ``OpenRecord`` is the class of the pure decoder. The compiled one (``native/forms.pxi``) takes its fields, its name and
 the functions below from here. Both go by the name under which programs import them, so a pickle of one loads as the
@@ -19,19 +19,19 @@ __all__ = ["CLASS_DICT", "FIELDS", "OpenRecord", "open_fields", "open_repr", "re
 
 @dataclass
 class OpenRecord(Generic[K, V]):
-    """A consumed record: aiokafka's ``ConsumerRecord``.
+    """A consumed record in the form of aiokafka's ``ConsumerRecord``.
 
     Args (all readable and settable as attributes):
         topic, partition: the partition of the record.
         offset: the offset in the partition.
-        timestamp: in ms since the epoch.
-        timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime).
-        key, value: as deserialized, None if the record has none.
-        checksum: always None in records that were read. Only whole batches have one.
-        serialized_key_size, serialized_value_size: size in bytes as sent, -1 for None.
+        timestamp: the timestamp in ms since the epoch.
+        timestamp_type: 0 if the producer has set it (CreateTime), 1 if the broker has set it (LogAppendTime).
+        key, value: the deserialized key and value, or None if the record has none.
+        checksum: None in records that were read, because only whole batches have a checksum.
+        serialized_key_size, serialized_value_size: the sizes in bytes as sent. -1 for None.
         headers: pairs of name and value, in order.
 
-    A program may set other attributes, too. Records are equal if all fields are, and cannot be hashed.
+    A program may set other attributes, too. Two records are equal if all fields are equal. They cannot be hashed.
     """
 
     topic: str
@@ -68,7 +68,7 @@ def open_fields(record: Any) -> tuple[Any, ...]:
     """Return the values of all fields, in order.
 
     Raises:
-        AttributeError: one was deleted.
+        AttributeError: the program has deleted one of them.
     """
     return tuple([getattr(record, name) for name in FIELDS])
 
@@ -80,12 +80,12 @@ def open_repr(record: Any) -> str:
 
 
 def same_open(one: Any, other: Any) -> Any:
-    """Return whether two records of one class are equal, ``NotImplemented`` for other classes, as a dataclass does."""
+    """Compare two records as a dataclass does. Return ``NotImplemented`` for objects of different classes."""
     if type(one) is not type(other):
         return NotImplemented
     return open_fields(one) == open_fields(other)
 
 
 def reduced_open(record: Any) -> tuple[Any, ...]:
-    """Return the result of ``__reduce__``, for ``copy`` and ``pickle``: that of any plain object."""
+    """Return the result of ``__reduce__``, for ``copy`` and ``pickle``. It is that of an ordinary object."""
     return copyreg.__newobj__, (type(record),), vars(record)  # type: ignore[attr-defined]

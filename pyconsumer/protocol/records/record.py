@@ -1,4 +1,7 @@
-"""The records that a consumer returns. They are read-only for their users. A decoder creates them."""
+"""``ConsumerRecord``: the record that a consumer returns.
+
+They are read-only for their users. A decoder creates them.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def _size(data: Any) -> int:
 
 
 def size_of_headers(headers: Iterable[Header]) -> int:
-    """Return the size of all names and values in bytes, -1 without headers (as kafka-python)."""
+    """Return the size of all names and values in bytes. Return -1 if there are no headers (as in kafka-python)."""
     sizes = [len(name.encode()) + len(value or b"") for name, value in headers]
     return sum(sizes) if sizes else -1
 
@@ -106,12 +109,15 @@ def _class_in_use() -> Any:
 
 
 def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
-    """Return an unpickled record, of the class of the decoder in use. Another process may have used the other."""
+    """Return an unpickled record.
+
+    Its class is that of the decoder in use, even if another process used the other decoder.
+    """
     return _class_in_use()(*fields)._sized(*sizes)
 
 
 def rebuild_subclass(cls: type[ConsumerRecord], fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
-    """Return an unpickled record of a user's class. Its own attributes follow."""
+    """Return an unpickled record of a user's subclass. Its additional attributes are set afterwards."""
     record: Any = cls.__new__(cls)
     _class_in_use().__init__(record, *fields)
     if isinstance(record, DeserializedRecord):
@@ -125,7 +131,7 @@ def reduced_record(record: Any, is_plain: bool) -> tuple[Any, ...]:
     """Return the result of a record's ``__reduce__``, for ``copy`` and ``pickle``.
 
     Args:
-        is_plain: the record's class is ours, so there are no attributes beside its fields.
+        is_plain: True if the class is not a user's subclass. The record then has no additional attributes.
     """
     sizes = (record.serialized_key_size, record.serialized_value_size)
     if is_plain:
@@ -143,20 +149,21 @@ class ConsumerRecord(Generic[K_co, V_co]):
     Args (all readable as attributes):
         topic, partition: the partition of the record.
         offset: the offset in the partition.
-        timestamp: in ms since the epoch, -1 in message format v0.
-        timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime), -1 none.
-        key, value: as deserialized, bytes without a deserializer, None if the record has none.
+        timestamp: the timestamp in ms since the epoch. -1 in message format v0.
+        timestamp_type: 0 if the producer has set it (CreateTime), 1 if the broker has set it (LogAppendTime), -1 for
+            none.
+        key, value: the deserialized key and value. Without a deserializer they are bytes. None if the record has none.
         headers: pairs of name and value, in order. Each access returns a new list.
-        header_tuple: the same pairs as a tuple, without a copy in the pure decoder.
-        leader_epoch: of the leader that wrote the batch (KIP-320), -1 if unknown.
-        serialized_key_size, serialized_value_size: size in bytes as sent, -1 for None.
-        checksum: always None, as only whole batches have one. For kafka-python and aiokafka.
-        serialized_header_size: size of all names and values of headers in bytes, -1 without headers.
+        header_tuple: the same pairs as a tuple. In the pure decoder this makes no copy.
+        leader_epoch: epoch of the leader that wrote the batch (KIP-320). -1 if unknown.
+        serialized_key_size, serialized_value_size: the sizes in bytes as sent. -1 for None.
+        checksum: always None, because only whole batches have a checksum. It exists for kafka-python and aiokafka.
+        serialized_header_size: the size of all names and values of headers in bytes. -1 if there are no headers.
 
-    Records are equal if all attributes are. They can be pickled, and do not keep the buffer that they were read from
-    alive. Treat them as read-only. This is the class of the pure decoder. The class of the compiled one behaves the
-    same, is immutable, and is not tracked by the garbage collector while key and value are bytes, text, numbers or
-    None.
+    Two records are equal if all attributes are equal. Records can be pickled. They do not keep the memory alive from
+    which they were read. Treat them as read-only. This is the class of the decoder in Python. The class of the compiled
+    decoder behaves the same and is immutable. The garbage collector does not track its records while key and value are
+    bytes, text, numbers or None.
     """
 
     __slots__ = ("header_tuple", "key", "offset", "origin", "timestamp", "value")
@@ -238,7 +245,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
         return None
 
     def deserialized(self, key: NewK | None, value: NewV | None) -> DeserializedRecord[NewK, NewV]:
-        """Return a copy with a deserialized key and value, and the serialized sizes of this record."""
+        """Return a copy with a deserialized key and value. It keeps the serialized sizes of this record."""
         record: DeserializedRecord[NewK, NewV] = object.__new__(DeserializedRecord)
         record.origin = self.origin
         record.offset = self.offset
@@ -276,7 +283,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
 
 
 class DeserializedRecord(ConsumerRecord[K_co, V_co]):
-    """A :class:`ConsumerRecord` with a deserialized key or value."""
+    """A :class:`ConsumerRecord` whose key or value is deserialized."""
 
     __slots__ = ("_sizes",)
 
@@ -314,9 +321,9 @@ def make_record(
 
 
 def check_form(form: Any) -> None:
-    """Check a form in which records may be made.
+    """Check the form (class) of the records that a consumer returns.
 
-    It is None for our own records, ``OpenRecord``, or a subclass of ``tuple`` with kafka-python's 13 fields.
+    It may be None for ``ConsumerRecord``, ``OpenRecord``, or a subclass of ``tuple`` with kafka-python's 13 fields.
 
     Raises:
         TypeError: it is none of these.
@@ -326,7 +333,10 @@ def check_form(form: Any) -> None:
 
 
 def make_form(form: type, record: ConsumerRecord, key: Any, value: Any) -> Any:
-    """Return a record of the pure decoder in a form that :func:`check_form` has accepted, with this key and value."""
+    """Return a record as an object of the class ``form``, with this key and value.
+
+    :func:`check_form` must have accepted the form.
+    """
     topic, partition, leader_epoch, timestamp_type = record.origin
     sizes = record.serialized_key_size, record.serialized_value_size
     if form is OpenRecord:
@@ -340,7 +350,7 @@ def make_form(form: type, record: ConsumerRecord, key: Any, value: Any) -> Any:
 
 
 class SimpleRecord(NamedTuple):
-    """A record of a log, also a control record, as brokers read their internal topics."""
+    """A record of a log, as brokers read their internal topics. It may be a control record."""
 
     offset: int
     timestamp: int

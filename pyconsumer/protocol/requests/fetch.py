@@ -38,12 +38,12 @@ _ONE_PARTITION: Final = struct.Struct(">iiibiiB16sBiiqiqiBBB")
 
 
 class FetchSettings(NamedTuple):
-    """The part of a request that is the same for all partitions.
+    """The part of a Fetch request that is the same for all partitions.
 
     Attributes:
-        max_wait_ms, min_bytes: the broker holds the request for at most that time, until it has that many bytes.
-        max_bytes: limit of the response. Its first batch may exceed it.
-        read_committed: whether to read up to the last stable offset only, and to list aborted transactions.
+        max_wait_ms, min_bytes: the broker waits until it has ``min_bytes``, at most for ``max_wait_ms``.
+        max_bytes: the largest size of the response. The first batch in it may be larger.
+        read_committed: True reads only up to the last stable offset, and requests the list of aborted transactions.
         rack_id: the rack of the client, for fetches from followers (KIP-392).
     """
 
@@ -66,7 +66,10 @@ def _nowhere(_: FetchPartition) -> None:
 
 
 def newest_version(topic_ids: Iterable[bytes]) -> int | None:
-    """Return the newest version in which these topics can be named, or None for any version, if all have an id."""
+    """Return the newest version in which these topics can be named.
+
+    Return None if all have an id, so that any version will do.
+    """
     return LAST_VERSION_WITH_NAMES if ZERO_UUID in topic_ids else None
 
 
@@ -77,12 +80,12 @@ def fetch_request(
     forgotten: Iterable[tuple[TopicPartition, bytes]] = (),
     session: tuple[int, int] = (0, -1),
 ) -> FetchRequest:
-    """Return a Fetch request of a client.
+    """Return a client's Fetch request.
 
     Args:
         partitions: the partitions to read. The leader epoch is -1 if unknown. See :data:`FetchFields`.
         forgotten: the partitions, with topic ids, to remove from the session.
-        session: id and epoch of the fetch session (KIP-227). By default none is opened.
+        session: id and epoch of the fetch session (KIP-227). By default no session is opened.
     """
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     name, topic_id = "", b""
@@ -116,14 +119,15 @@ def fetch_request(
 
 
 class FetchOfOne:
-    """The request of a session for one partition and nothing else, encoded by one call of ``struct``.
+    """A Fetch request with a session and a single partition, encoded by one call of ``struct``.
 
-    So is the request that follows a record which comes alone. It leaves before the record is returned.
+    When records arrive one by one, each record is followed by such a request, which is sent before the record is
+    returned.
 
     Args:
-        settings: of all requests.
+        settings: the part that is the same in all requests.
         partition: the number of the partition.
-        fields: what is asked of it.
+        fields: the request for this partition.
         session: id and epoch of the session.
     """
 
@@ -136,7 +140,10 @@ class FetchOfOne:
         self._session = session
 
     def encode_parts(self, version: int) -> list[Buffer]:
-        """Return it as one buffer. From version :data:`FIRST_VERSION_OF_ONE` on it is the same in each."""
+        """Return the request as one buffer.
+
+        From version :data:`FIRST_VERSION_OF_ONE` on, all versions have the same bytes.
+        """
         wait, least, most, committed, rack = self._settings
         partition, fields = self._of_partition
         values = (2, fields[0], 2, partition, fields[3], fields[1], -1, -1, fields[2], 0, 0, 1)

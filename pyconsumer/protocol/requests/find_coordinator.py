@@ -21,8 +21,8 @@ def find_coordinator_request(
     """Return a FindCoordinator request for a group, or for a transactional id.
 
     Args:
-        key: the group id, or with ``of_transactions`` the transactional id.
-        more: further keys, which versions before 4 leave out (KIP-699).
+        key: the group id. With ``of_transactions`` the transactional id.
+        more: more keys (KIP-699). Versions before 4 leave them out.
     """
     key_type = 1 if of_transactions else 0
     if version >= FIRST_VERSION_WITH_KEYS:
@@ -36,10 +36,10 @@ def read_coordinator(
     """Return the coordinator that a response names.
 
     Args:
-        what: ``key`` in words, for messages. By default a group.
+        what: a description of ``key`` for messages. By default it says that the key is a group.
 
     Raises:
-        KafkaError: the response is an error, or lacks the key. It is retriable while there is no coordinator yet.
+        KafkaError: the response has an error, or lacks the key. The error is retriable if there is no coordinator yet.
     """
     what = what or f"group {key}"
     if version >= FIRST_VERSION_WITH_KEYS:

@@ -31,12 +31,13 @@ def list_offsets_request(
     isolation_level: int = 0,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> ListOffsetsRequest:
-    """Return a ListOffsets request of a client.
+    """Return a client's ListOffsets request.
 
     Args:
         timestamps: ms since the epoch, or -1, -2 or -3 (see :mod:`pyconsumer.protocol.messages.list_offsets`).
         isolation_level: 0 for read_uncommitted, 1 for read_committed.
-        leader_epochs: the epochs that the client knows, which the leader checks (KIP-320). By default it does not.
+        leader_epochs: the leader epochs that the client knows. The leader checks them (KIP-320). Without them it does
+            not check.
     """
     topics: dict[str, ListOffsetsTopic] = {}
     epochs = leader_epochs or {}
@@ -49,7 +50,10 @@ def list_offsets_request(
 
 
 def read_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[int, OffsetAndTimestamp | None]]:
-    """Return the error code and the offset of each partition. None if no record has the timestamp or a later one."""
+    """Return the error code and the offset of each partition.
+
+    The offset is None if no record has the timestamp or a later one.
+    """
     return {
         TopicPartition(topic.name, item.partition_index): (
             item.error_code,

@@ -48,7 +48,10 @@ _FIRST_VERSION_WITH_ALL_PARTITIONS = 2
 
 
 class FetchedOffsets(NamedTuple):
-    """An OffsetFetch response: the group's error code, and of each partition the offset (or None) or error code."""
+    """The content of an OffsetFetch response.
+
+    It has the group's error code, and for each partition an offset, None or an error code.
+    """
 
     error_code: int
     offsets: dict[TopicPartition, OffsetAndMetadata | None]
@@ -62,7 +65,10 @@ def topic_ids(topics: Collection[str], id_of: Callable[[str], bytes]) -> dict[st
 
 
 def newest_version(ids: Mapping[str, bytes] | None) -> int | None:
-    """Return the newest version for these ids: ``LAST_VERSION_WITH_NAMES`` without ids, else None, for any version."""
+    """Return the newest version for these ids.
+
+    Without ids it is ``LAST_VERSION_WITH_NAMES``. With ids it is None, which means any version.
+    """
     return LAST_VERSION_WITH_NAMES if ids is None else None
 
 
@@ -79,9 +85,9 @@ def offset_commit_request(
     """Return an OffsetCommit request.
 
     Args:
-        generation_id, member_id, group_instance_id: the member that commits. By default none, which the coordinator
-            accepts only if the group has no members.
-        ids: the ids of the topics, which versions from 10 on need.
+        generation_id, member_id, group_instance_id: the member that commits. By default there is no member. The
+            coordinator accepts that only if the group has no members.
+        ids: the ids of the topics. Versions from 10 on need them.
     """
     by_id = ids if ids and version >= FIRST_VERSION_WITH_TOPIC_IDS else None
     topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -141,11 +147,11 @@ def offset_fetch_request(
 
     Args:
         partitions: None for all partitions with a committed offset.
-        ids: the ids of the topics, which versions from 10 on need.
-        require_stable: whether the error of a partition with a pending transactional offset is
-            UNSTABLE_OFFSET_COMMIT. Versions before 7 ignore it.
-        member_id, member_epoch: the member of the consumer protocol that sends the request (KIP-848). By default none.
-            Versions before 9 leave it out.
+        ids: the ids of the topics. Versions from 10 on need them.
+        require_stable: True requests the error UNSTABLE_OFFSET_COMMIT for a partition with a pending transactional
+            offset. Versions before 7 ignore this.
+        member_id, member_epoch: the member of the consumer protocol that sends the request (KIP-848). By default no
+            member. Versions before 9 leave it out.
 
     Raises:
         UnsupportedVersionError: this version cannot request all partitions.

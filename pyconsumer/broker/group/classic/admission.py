@@ -1,4 +1,4 @@
-"""JoinGroup of the classic protocol: who may join, under which member id, and whether that begins a rebalance.
+"""JoinGroup of the classic protocol: who may join, fencing of static members, and when a rebalance begins.
 
 The state is the group's. When the join phase ends, because all members have joined or the time is over, is decided in
 :mod:`.rebalance`.
@@ -32,11 +32,11 @@ class JoinRequest:
     """The fields of a JoinGroup request.
 
     Args:
-        member_id: empty for a new member.
-        require_known_member_id: a new dynamic member first gets MEMBER_ID_REQUIRED and its id (KIP-394, JoinGroup from
-            version 4).
-        can_skip_assignment: the client understands ``skip_assignment`` (KIP-814, JoinGroup from version 9).
-        protocols: those that it supports, in order of preference, each name once.
+        member_id: the member's id, empty for a new member.
+        require_known_member_id: True gives a new dynamic member the error MEMBER_ID_REQUIRED and its id first (KIP-394,
+            JoinGroup from version 4 on).
+        can_skip_assignment: True if the client understands ``skip_assignment`` (KIP-814, JoinGroup from version 9 on).
+        protocols: the protocols that the member supports, in order of preference. Each name occurs once.
         reason: why the client joins, for log lines (KIP-800).
     """
 
@@ -80,7 +80,10 @@ class JoinHandler:
         self._new_uuid = new_uuid
 
     def join(self, group: GroupMetadata, request: JoinRequest, waiter: Deferred[JoinResult]) -> None:
-        """Handle a request. ``waiter`` is set now or when the join phase ends. Call inside ``with replies``."""
+        """Handle a request. ``waiter`` is set at once, or when the join phase ends.
+
+        Call this inside ``with replies``.
+        """
         member_id = request.member_id
         if not self._accepts(group, member_id):
             member = group.members.get(member_id)
@@ -295,7 +298,7 @@ class JoinHandler:
 
 
 def check_member(group: GroupMetadata, member_id: str, group_instance_id: str | None) -> int:
-    """Check that the group has the member, and that its instance id is not another member's. Return an error code."""
+    """Check that the member is in the group, and that no other member has its instance id. Return an error code."""
     if group_instance_id is not None:
         if group.is_static_member_fenced(member_id, group_instance_id):
             return Errors.FENCED_INSTANCE_ID

@@ -1,4 +1,4 @@
-"""A group of the classic protocol: its state machine, its members, and its generation, protocol and assignment.
+"""A group of the classic protocol: its state machine, members, generation, protocol and assignment.
 
 :class:`GroupMetadata` owns its members (:class:`MemberMetadata`) and has the rules that depend on the group
 alone. The coordinator calls it. It never waits, writes to the log or sends a reply. A member's pending request is
@@ -57,7 +57,7 @@ Protocols = Sequence[tuple[str, bytes]]
 
 
 class GroupState(Enum):
-    """State of a group. The value is its name on the wire."""
+    """The state of a group. The value is the state's name in the protocol."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -88,14 +88,14 @@ class MemberMetadata:
     """A member: its ids, timeouts, protocols, assignment and pending requests.
 
     Args:
-        member_id: made by the coordinator. A static member that rejoins without it gets a new one.
-        group_instance_id: that of a static member (KIP-345), None for a dynamic one.
-        client_host: the address that its requests come from, such as ``/127.0.0.1``.
-        rebalance_timeout_ms: the client's ``max.poll.interval.ms``: how long a rebalance waits for it.
-        session_timeout_ms: the longest time without a heartbeat.
-        protocol_type: ``consumer``, ``connect`` or whatever the group is used for.
-        supported_protocols: the preferred one first.
-        is_new: its first JoinGroup is pending. See the attribute.
+        member_id: the member id, made by the coordinator. A static member that rejoins without it gets a new one.
+        group_instance_id: the instance id of a static member (KIP-345). None for a dynamic member.
+        client_host: the address of the member's client, such as ``/127.0.0.1``.
+        rebalance_timeout_ms: how long a rebalance waits for this member. It is the client's ``max.poll.interval.ms``.
+        session_timeout_ms: the longest time without a heartbeat, in ms.
+        protocol_type: the purpose of the group, such as ``consumer`` or ``connect``.
+        supported_protocols: the protocols that the member supports, the preferred one first.
+        is_new: True if the member's first JoinGroup is pending. See the attribute.
     """
 
     __slots__ = (
@@ -149,33 +149,36 @@ class MemberMetadata:
         self.heartbeat: TimerHandle | None = None
 
     def update(self, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
-        """Replace its protocols and timeouts."""
+        """Replace the member's protocols and timeouts."""
         self.supported_protocols = tuple(protocols)
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
 
     def rename(self, member_id: str) -> None:
-        """Replace the member id, as for a static member that rejoins."""
+        """Replace the member id, for a static member that rejoins."""
         self.member_id = member_id
 
     def assign(self, assignment: bytes) -> None:
-        """Replace its assignment."""
+        """Replace the member's assignment."""
         self.assignment = assignment
 
     def joined(self) -> None:
-        """Record that it has its member id, and so can send heartbeats."""
+        """Record that the member has received its member id, so it can send heartbeats."""
         self.is_new = False
 
     def wait_for_join(self, waiter: Deferred[JoinResult] | None) -> None:
-        """Set its pending JoinGroup. Only :class:`GroupMetadata` calls this, which counts them."""
+        """Set the member's pending JoinGroup.
+
+        Only :class:`GroupMetadata` calls this, because it counts these requests.
+        """
         self.join_waiter = waiter
 
     def wait_for_sync(self, waiter: Deferred[SyncResult]) -> None:
-        """Set its pending SyncGroup."""
+        """Set the member's pending SyncGroup."""
         self.sync_waiter = waiter
 
     def take_sync_waiter(self) -> Deferred[SyncResult] | None:
-        """Return its pending SyncGroup for the caller to reply to. The member no longer waits for it."""
+        """Remove and return the member's pending SyncGroup. The caller must reply to it."""
         waiter, self.sync_waiter = self.sync_waiter, None
         return waiter
 
@@ -196,11 +199,11 @@ class MemberMetadata:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Return whether it counts as alive without heartbeats: a request of it is pending, and it is not new."""
+        """Return whether the member counts as alive without heartbeats: it is not new, and has a pending request."""
         return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
 
     def restart_heartbeat(self, handle: TimerHandle) -> None:
-        """Replace the timer of its session timeout."""
+        """Replace the timer of the member's session timeout."""
         self.stop_heartbeat()
         self.heartbeat = handle
 
@@ -210,25 +213,31 @@ class MemberMetadata:
             self.heartbeat = None
 
     def matches(self, protocols: Protocols) -> bool:
-        """Return whether its protocols are these: the same names in the same order, with the same metadata."""
+        """Return whether the member has these protocols: the same names, in the same order, with the same metadata."""
         return self.supported_protocols == tuple(protocols)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return its metadata for a protocol. Raises ``ValueError`` if it does not support the protocol."""
+        """Return the member's metadata for a protocol.
+
+        Raises ``ValueError`` if the member does not support the protocol.
+        """
         for name, metadata in self.supported_protocols:
             if name == protocol:
                 return metadata
         raise ValueError(f"member {self.member_id} does not support protocol {protocol!r}")
 
     def vote(self, candidates: Container[str]) -> str:
-        """Return the first of its protocols that is a candidate. Raises ``ValueError`` if none is."""
+        """Return the first of the member's protocols that is a candidate. Raises ``ValueError`` if there is none."""
         for name, _ in self.supported_protocols:
             if name in candidates:
                 return name
         raise ValueError(f"member {self.member_id} does not support any of the candidate protocols")
 
     def summary(self, protocol: str | None) -> MemberSummary:
-        """Return the member as tools see it, with its metadata for the chosen protocol if there is one."""
+        """Return a description of the member for tools.
+
+        It has the metadata for the chosen protocol, if one is chosen.
+        """
         return MemberSummary(
             self.member_id,
             self.group_instance_id,
@@ -240,7 +249,10 @@ class MemberMetadata:
 
 
 def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
-    """Raise ``IllegalStateError`` if a protocol is listed twice. The handler of JoinGroup refuses that."""
+    """Raise ``IllegalStateError`` if a protocol is listed twice.
+
+    The handler of JoinGroup has rejected such requests.
+    """
     names = [name for name, _ in protocols]
     if len(set(names)) != len(names):
         raise IllegalStateError(f"a member lists a protocol twice: {names}")
@@ -270,11 +282,11 @@ class _PhaseTimer:
 
 
 class GroupMetadata:
-    """A group of the classic protocol as its coordinator knows it.
+    """A group of the classic protocol, in the memory of its coordinator.
 
     Args:
-        group_id: may be empty for groups that only store offsets.
-        initial_state: Empty, or Stable for one that was loaded with members.
+        group_id: the group's id. It may be empty for a group that only stores offsets.
+        initial_state: Empty. Or Stable, for a group that was loaded with members.
     """
 
     group_type = CLASSIC_TYPE
@@ -332,7 +344,7 @@ class GroupMetadata:
         state_timestamp: int | None,
         members: Iterable[MemberMetadata],
     ) -> GroupMetadata:
-        """Return a group as its record describes it: Stable with members, otherwise Empty."""
+        """Create a group from its record. It is Stable if it has members, otherwise Empty."""
         members = list(members)
         group = cls(group_id, GroupState.STABLE if members else GroupState.EMPTY, clock)
         group._restore(generation_id, protocol_type, protocol_name, leader_id, state_timestamp, members)
@@ -348,7 +360,7 @@ class GroupMetadata:
         members: Iterable[MemberMetadata],
         offsets: GroupOffsets,
     ) -> GroupMetadata:
-        """Return a Stable group with the members and offsets of a group of the consumer protocol."""
+        """Create a Stable group with the members and offsets of a group of the consumer protocol."""
         group = cls.loaded(
             group_id,
             clock,
@@ -404,27 +416,30 @@ class GroupMetadata:
 
     @property
     def can_rebalance(self) -> bool:
-        """Return whether a rebalance can begin now, which it cannot while one is in its join phase."""
+        """Return whether a rebalance can begin now. It cannot while another one is in its join phase."""
         return self.state in PREDECESSORS[GroupState.PREPARING_REBALANCE]
 
     def transition_to(self, state: GroupState) -> None:
-        """Change the state. ``IllegalStateError``, without any change, if the table does not allow it."""
+        """Change the state. If the table does not allow that, nothing changes and ``IllegalStateError`` is raised."""
         if self.state not in PREDECESSORS[state]:
             raise IllegalStateError(f"group {self.group_id} cannot move from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp = self._clock.wall_ms()
 
     def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
-        """Give each member its assignment in the group of the consumer protocol that this one replaces."""
+        """Give the members the assignments that they had in the group of the consumer protocol.
+
+        This group replaces that group.
+        """
         for member in self.members.values():
             member.assign(assignments[member.member_id])
 
     def adopt(self, offsets: GroupOffsets) -> None:
-        """Adopt the offsets of the group of the consumer protocol that this one replaces."""
+        """Take over the offsets of the group of the consumer protocol that this group replaces."""
         self.offsets = offsets
 
     def end(self) -> None:
-        """Make the group Dead: it was deleted or has expired."""
+        """Set the state to Dead, because the group was deleted or has expired."""
         self.transition_to(GroupState.DEAD)
         self.stop_timers()
 
@@ -434,7 +449,7 @@ class GroupMetadata:
         return member_id in self.members
 
     def get(self, member_id: str) -> MemberMetadata:
-        """Return the member. Raises ``KeyError`` if there is none."""
+        """Return the member with this id. Raises ``KeyError`` if there is none."""
         return self.members[member_id]
 
     @property
@@ -456,7 +471,7 @@ class GroupMetadata:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of the members, or 0 without members."""
+        """The longest rebalance timeout of the members, or 0 if there are no members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -472,8 +487,8 @@ class GroupMetadata:
         """Add a member. The first one becomes the leader.
 
         Raises:
-            IllegalStateError: it is a member already, belongs to another group or protocol type, or has no protocol
-                that all others support. The caller must have rejected such a request.
+            IllegalStateError: the member is in the group already, belongs to another group or protocol type, or
+                supports no protocol that all others support. The caller must reject such requests.
         """
         if member.member_id in self.members:
             raise IllegalStateError(f"{member.member_id} is a member of {self.group_id} already")
@@ -496,9 +511,9 @@ class GroupMetadata:
         self._set_join_waiter(member, waiter)
 
     def remove(self, member_id: str) -> MemberMetadata | None:
-        """Remove a member, and a pending member, with this id.
+        """Remove the member or the pending member with this id.
 
-        Its pending requests get no reply here: take them first.
+        Its pending requests get no reply here. Take them before this call.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -529,7 +544,10 @@ class GroupMetadata:
         self._set_join_waiter(member, waiter)
 
     def replace_static_member(self, group_instance_id: str, old_id: str, new_id: str) -> MemberMetadata:
-        """Give a static member that rejoined its new id. Its order, assignment and leadership stay."""
+        """Give a rejoined static member its new id.
+
+        It keeps its place in the order, its assignment and its leadership.
+        """
         member = self.members[old_id]
         self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
         member.rename(new_id)
@@ -546,14 +564,14 @@ class GroupMetadata:
         self.pending_members[member_id] = expiry
 
     def remove_pending_member(self, member_id: str) -> bool:
-        """Remove a pending member and return whether there was one."""
+        """Remove a pending member. Return whether there was one."""
         expiry = self.pending_members.pop(member_id, None)
         if expiry is not None:
             expiry.cancel()
         return expiry is not None
 
     def maybe_elect_joined_leader(self) -> bool:
-        """Make a member that has rejoined the leader, unless the leader has, and return False if no member has."""
+        """If the leader has not rejoined, make a rejoined member the leader. Return False if no member has rejoined."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None or not leader.is_awaiting_join:
             joined = next((member for member in self.members.values() if member.is_awaiting_join), None)
@@ -565,20 +583,23 @@ class GroupMetadata:
     # Rebalances
 
     def begin_rebalance(self, reason: str, now: float) -> None:
-        """Record why and when (monotonic seconds) a rebalance begins."""
+        """Record the reason and the time (monotonic seconds) of the start of a rebalance."""
         self.rebalance_reason, self.rebalance_started = reason, now
         self.new_member_added = False
 
     def note_new_member(self, added: bool = True) -> None:
-        """Record that a new member joined during the initial rebalance delay, or False when the delay is extended."""
+        """Record that a new member joined during the initial rebalance delay.
+
+        False resets this, when the delay is extended.
+        """
         self.new_member_added = added
 
     def remember_members(self) -> None:
-        """Keep the members of this generation, for the log line of the next one."""
+        """Remember the members of this generation, for the log line of the next generation."""
         self.last_members = frozenset(self.members)
 
     def note_commits(self, *, transactional: bool) -> None:
-        """Record that offsets were committed, in a transaction or by a member."""
+        """Record that offsets were committed by a transaction, or by a member."""
         if transactional:
             self.received_transactional_commits = True
         else:
@@ -596,7 +617,7 @@ class GroupMetadata:
     # Pending requests
 
     def take_join_waiter(self, member: MemberMetadata) -> Deferred[JoinResult] | None:
-        """Return a member's pending JoinGroup for the caller to reply to. The member no longer waits for it."""
+        """Remove and return a member's pending JoinGroup. The caller must reply to it."""
         waiter = member.join_waiter
         self._set_join_waiter(member, None)
         return waiter
@@ -616,7 +637,10 @@ class GroupMetadata:
         return {name for name, count in self.supported_protocols.items() if count == self.size}
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether a member with these may join: with the group's type, and one protocol that all support."""
+        """Return whether a member with this protocol type and these protocols may join.
+
+        The type must be the group's, and all members must support one of the protocols.
+        """
         return self._supports(protocol_type, self.protocol_type, plain_protocol_set(protocols))
 
     def _supports(self, protocol_type: str, group_type: str | None, names: frozenset[str]) -> bool:
@@ -627,7 +651,7 @@ class GroupMetadata:
     def select_protocol(self) -> str:
         """Return the protocol with the most votes. Each member votes for the first candidate in its own order.
 
-        In Kafka the order of a hash map decides between ties. Here the member that joined first does.
+        In Kafka the order of a hash map breaks ties. Here the member that joined first breaks them.
 
         Raises:
             IllegalStateError: there are no members.
@@ -643,9 +667,10 @@ class GroupMetadata:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics of the members' subscriptions.
+        """Return all topics to which the members are subscribed.
 
-        None if the protocol type is not ``consumer``, no protocol is chosen, or a subscription cannot be decoded.
+        The result is None if the protocol type is not ``consumer``, no protocol is chosen, or a subscription cannot be
+        decoded.
         """
         if not self.uses_consumer_protocol():
             return None
@@ -664,7 +689,10 @@ class GroupMetadata:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether the group may be reading the topic: True for consumers whose subscription is not known."""
+        """Return whether the group may be reading the topic.
+
+        If the consumers' subscription is unknown, the answer is True.
+        """
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol()
         return topic in self.subscribed_topics
@@ -672,7 +700,10 @@ class GroupMetadata:
     # Generations
 
     def init_next_generation(self) -> None:
-        """End the join phase: begin a generation and choose the protocol, or become Empty if no member is left."""
+        """End the join phase: begin a new generation and choose its protocol.
+
+        If no member is left, the group becomes Empty.
+        """
         if self.members:
             protocol = self.select_protocol()
             self.generation_id += 1
@@ -689,7 +720,7 @@ class GroupMetadata:
         self.received_transactional_commits = False
 
     def current_member_metadata(self) -> tuple[JoinMember, ...]:
-        """Return every member with its metadata for the chosen protocol, as the leader receives them."""
+        """Return every member with its metadata for the chosen protocol, in the form for the leader."""
         if self.is_(GroupState.PREPARING_REBALANCE, GroupState.DEAD) or self.protocol_name is None:
             raise IllegalStateError(f"group {self.group_id} has no chosen protocol in state {self.state}")
         return tuple(
@@ -703,7 +734,10 @@ class GroupMetadata:
         return GroupOverview(self.group_id, self.protocol_type or "", self.state.value)
 
     def summary(self) -> GroupSummary:
-        """Return the group as DescribeGroups shows it. ``IllegalStateError`` if it is Stable without a protocol."""
+        """Return a description of the group for DescribeGroups.
+
+        Raises ``IllegalStateError`` if it is Stable without a protocol.
+        """
         protocol = None
         if self.state is GroupState.STABLE:
             protocol = self.protocol_name

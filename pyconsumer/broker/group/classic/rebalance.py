@@ -1,4 +1,4 @@
-"""Rebalances of classic groups: when the join phase ends, which members are removed, which requests get their replies.
+"""Rebalances of classic groups: session timeouts, the end of the join phase, removal of members, replies.
 
 The state is the group's (:mod:`.group_metadata`). This module sets the group's timers. A rebalance in steps:
 
@@ -46,7 +46,7 @@ _SYNC_STATES = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
 class ClassicGroupStore(Protocol):
-    """The part of the group manager that classic groups need."""
+    """The part of the group manager that groups of the classic protocol need."""
 
     def partition_for(self, group_id: str) -> int:
         """Return a group's partition of ``__consumer_offsets``."""
@@ -56,7 +56,7 @@ class ClassicGroupStore(Protocol):
 
 
 class GroupRebalancer:
-    """The rules above for all classic groups of one coordinator. Call its methods inside ``with replies``."""
+    """Applies the module's rules to all classic groups of one coordinator. Call the methods inside ``with replies``."""
 
     def __init__(
         self, config: GroupConfig, manager: ClassicGroupStore, timer: Timer, clock: Clock, replies: PendingReplies
@@ -80,7 +80,7 @@ class GroupRebalancer:
     # Sessions
 
     def restart_session(self, group: GroupMetadata, member: MemberMetadata, timeout_ms: int | None = None) -> None:
-        """Start the member's session timeout (or ``timeout_ms``) again."""
+        """Start the member's session timeout again. With ``timeout_ms``, that is the timeout."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.restart_heartbeat(self._after(timeout_ms, partial(self._expire_member, group, member)))
 
@@ -99,7 +99,7 @@ class GroupRebalancer:
         self.after_removal(group, f"member {member.member_id} sent no heartbeat within its session timeout")
 
     def add_pending_member(self, group: GroupMetadata, member_id: str, timeout_ms: int) -> None:
-        """Add a pending member, which has to join within the timeout."""
+        """Add a pending member. It must join within the timeout."""
         group.add_pending_member(member_id, self._after(timeout_ms, partial(self._expire_pending, group, member_id)))
 
     def _expire_pending(self, group: GroupMetadata, member_id: str) -> None:
@@ -109,7 +109,7 @@ class GroupRebalancer:
         self.maybe_complete_join(group)
 
     def remove_members(self, group: GroupMetadata, members: Iterable[MemberMetadata]) -> None:
-        """Remove members. Pending requests of theirs get UNKNOWN_MEMBER_ID. Call :meth:`after_removal` afterwards."""
+        """Remove members. Their pending requests get UNKNOWN_MEMBER_ID. Call :meth:`after_removal` next."""
         for member in members:
             # A client that still runs joins again when it gets this.
             join = JoinResult(Errors.UNKNOWN_MEMBER_ID, "")
@@ -118,7 +118,7 @@ class GroupRebalancer:
             group.remove(member.member_id)
 
     def after_removal(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance because members were removed, or end the join phase, if it waited only for them."""
+        """Begin a rebalance, because members were removed. If the join phase waited only for these members, end it."""
         if group.is_(*_SYNC_STATES):
             self.prepare(group, reason)
         else:
@@ -127,7 +127,7 @@ class GroupRebalancer:
     # Join phase
 
     def maybe_prepare(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance. If one is in its join phase, end that phase if all members have joined."""
+        """Begin a rebalance. If one is in its join phase and all members have joined, end that phase instead."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
@@ -176,7 +176,10 @@ class GroupRebalancer:
         group.join_timer.start(self._after(delay_ms, over))
 
     def maybe_complete_join(self, group: GroupMetadata) -> None:
-        """End the join phase if all members joined. That of a group that was Empty always lasts its whole delay."""
+        """End the join phase if all members have joined.
+
+        If the group was Empty before, its join phase lasts for the whole initial delay.
+        """
         if (
             group.is_(GroupState.PREPARING_REBALANCE)
             and group.previous_state is not GroupState.EMPTY
@@ -226,7 +229,7 @@ class GroupRebalancer:
     def current_generation(
         group: GroupMetadata, member_id: str, members: tuple[JoinMember, ...] = (), *, leader: str | None = None
     ) -> JoinResult:
-        """Return the reply to a member's JoinGroup that is in the current generation."""
+        """Return the reply to a JoinGroup of a member that stays in the current generation."""
         return JoinResult(
             Errors.NONE,
             member_id,
@@ -263,7 +266,10 @@ class GroupRebalancer:
     # Sync phase
 
     def note_sync(self, group: GroupMetadata, member_id: str) -> None:
-        """Record that the member has sent its SyncGroup. The last one ends the wait for them."""
+        """Record that a member has sent its SyncGroup.
+
+        After the last one, the timer for missing SyncGroups is cancelled.
+        """
         group.pending_sync_members.discard(member_id)
         if not group.pending_sync_members:
             self._end_sync_phase(group)
@@ -308,11 +314,11 @@ class GroupRebalancer:
     # End of a group
 
     def abandon(self, group: GroupMetadata) -> None:
-        """End a group that this broker no longer coordinates. Pending requests get NOT_COORDINATOR."""
+        """End a group that this broker no longer coordinates. Its pending requests get NOT_COORDINATOR."""
         self._end(group, Errors.NOT_COORDINATOR)
 
     def convert(self, group: GroupMetadata) -> None:
-        """End a group that has become a consumer group. Pending requests get REBALANCE_IN_PROGRESS."""
+        """End a group that became a group of the consumer protocol. Its pending requests get REBALANCE_IN_PROGRESS."""
         self._end(group, Errors.REBALANCE_IN_PROGRESS)
 
     def _end(self, group: GroupMetadata, error_code: int) -> None:

@@ -17,10 +17,10 @@ _NO_TIMESTAMP = -1
 
 
 def group_record(group: GroupMetadata, assignments: Mapping[str, bytes], *, rebalance_is_due: bool = False) -> KeyValue:
-    """Return the GroupMetadata record of a classic group as it is now, with these assignments.
+    """Return the GroupMetadata record of a classic group in its present state, with these assignments.
 
     Args:
-        rebalance_is_due: the group has to rebalance, which the record expresses by having no leader.
+        rebalance_is_due: True if the group must rebalance. The record then has no leader.
 
     Raises:
         IllegalStateError: the group has members but no chosen protocol, or a member has no assignment.
@@ -60,7 +60,7 @@ def group_tombstone(group_id: str) -> KeyValue:
 
 
 def group_from_value(group_id: str, value: GroupMetadataValue, clock: Clock) -> GroupMetadata:
-    """Return the group that a GroupMetadata record describes. Of a member's protocols, it has only the chosen one."""
+    """Return the group that a GroupMetadata record describes. Each member has only the chosen protocol."""
     members = [
         MemberMetadata(
             member.member_id,

@@ -18,7 +18,7 @@ SERVER_ASSIGNORS = ("uniform", "range")
 
 
 class MigrationPolicy(Enum):
-    """Which conversions of groups with members are allowed (``group.consumer.migration.policy``)."""
+    """The conversions of groups with members that are allowed (``group.consumer.migration.policy``)."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -40,24 +40,27 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig(CoordinatorConfig):
-    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots. The defaults are Kafka's.
+    """Settings of one group coordinator.
+
+    Each field is Kafka's setting, with underscores for dots. The defaults are Kafka's, too.
 
     Args:
-        group_min_session_timeout_ms, group_max_session_timeout_ms: bounds of a member's session timeout, inclusive.
+        group_min_session_timeout_ms, group_max_session_timeout_ms: the bounds of a member's session timeout. Both
+            bounds are allowed values.
         group_initial_rebalance_delay_ms: how long the first rebalance of an empty group waits for more members.
         group_max_size: maximum number of members of a classic group.
-        group_new_member_join_timeout_ms: how long the first JoinGroup of a new member may be pending before the member
-            is removed.
-        offset_metadata_max_bytes: longest metadata string of a commit, in UTF-16 units, inclusive.
+        group_new_member_join_timeout_ms: how long the first JoinGroup of a new member may be pending. After that the
+            member is removed.
+        offset_metadata_max_bytes: the longest allowed metadata string of a commit, in UTF-16 units.
         offsets_retention_minutes: how long unused offsets are kept (KIP-211).
-        offsets_retention_check_interval_ms: how often expired offsets are looked for.
-        offsets_load_buffer_size: bytes read in one step while a partition is loaded.
-        group_consumer_session_timeout_ms: session timeout of members of the consumer protocol. The settings with
-            ``min`` and ``max`` bound what a group may set for itself. The same holds for the next two.
-        group_consumer_heartbeat_interval_ms: how often such members are to send heartbeats.
+        offsets_retention_check_interval_ms: how often the broker looks for expired offsets.
+        offsets_load_buffer_size: how many bytes are read in one step when a partition is loaded.
+        group_consumer_session_timeout_ms: session timeout of members of the consumer protocol. A group may have its own
+            value, between the settings with ``min`` and ``max``. The same holds for the next two settings.
+        group_consumer_heartbeat_interval_ms: the interval in which members of the consumer protocol send heartbeats.
         group_consumer_assignment_interval_ms: shortest time between two target assignments (KIP-1263).
         group_consumer_max_size: maximum number of members of a group of the consumer protocol.
-        group_consumer_regex_refresh_interval_ms: how often regular expressions are resolved again.
+        group_consumer_regex_refresh_interval_ms: how often regular expressions are evaluated again.
         migration_policy: ``group.consumer.migration.policy``.
         assignors: ``group.consumer.assignors``. The first is the default.
     """
@@ -87,7 +90,7 @@ class GroupConfig(CoordinatorConfig):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the configuration in a broker's settings, which have Kafka's dotted names. See the base class."""
+        """Create the configuration from a broker's settings, which have Kafka's dotted names. See the base class."""
         found = CoordinatorConfig.numbers_of(cls, settings)
         policy = settings.get("group.consumer.migration.policy")
         if policy is not None:

@@ -20,7 +20,7 @@ _NO_TIMESTAMP = -1
 
 @lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
-    """Return Java's ``String.hashCode``: computed over UTF-16 units, a signed 32-bit number."""
+    """Return Java's ``String.hashCode``. It is computed over UTF-16 units and is a signed 32-bit number."""
     value = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(data), 2):
@@ -34,9 +34,9 @@ def utf16_length(text: str) -> int:
 
 
 def partition_for(group_id: str, partition_count: int) -> int:
-    """Return the partition that has all records of a group (or of a transactional id).
+    """Return the partition that holds all records of a group (or of a transactional id).
 
-    It is the absolute value of the hash modulo the partition count. As in Kafka, the absolute value of the most
+    It is the absolute value of the id's hash, modulo the partition count. As in Kafka, the absolute value of the most
     negative number is 0.
     """
     value = java_hash(group_id)
@@ -62,7 +62,7 @@ def offset_tombstone(group_id: str, partition: TopicPartition) -> KeyValue:
 
 
 def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
-    """Return the committed offset in a record's value."""
+    """Return the committed offset that the value of a record contains."""
     return CommittedOffset(
         offset=value.offset,
         leader_epoch=max(value.leader_epoch, -1),

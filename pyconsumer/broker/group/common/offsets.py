@@ -1,4 +1,4 @@
-"""The committed offsets of one group, which the group owns: those in the log, and those that are still being appended.
+"""The committed offsets of one group: those in the log, and those whose append has not ended.
 
 An offset is in one of three places:
 
@@ -27,10 +27,10 @@ __all__ = ["CommitRecord", "CommittedOffset", "GroupOffsets"]
 
 
 class CommittedOffset(NamedTuple):
-    """The value of a commit.
+    """A committed offset with its metadata.
 
-    ``leader_epoch`` is -1 if unknown. Times are milliseconds since the epoch. ``expire_timestamp`` is None unless the
-    client asked for a retention of its own (OffsetCommit up to version 4).
+    ``leader_epoch`` is -1 if unknown. Times are in ms since the epoch. ``expire_timestamp`` is None unless the client
+    requested a retention of its own (OffsetCommit up to version 4).
     """
 
     offset: int
@@ -42,20 +42,23 @@ class CommittedOffset(NamedTuple):
 
 
 class CommitRecord(NamedTuple):
-    """A commit and the base offset of its batch in the log, None until the append has ended."""
+    """A commit, and the base offset of its batch in the log. The base offset is None until the append has ended."""
 
     appended_batch_offset: int | None
     value: CommittedOffset
 
     def older_than(self, other: CommitRecord) -> bool:
-        """Return whether this one's batch is before that of ``other``. No commit is older than others in its batch."""
+        """Return whether the batch of this commit is before the batch of ``other``.
+
+        Commits of the same batch are not older than each other.
+        """
         if self.appended_batch_offset is None or other.appended_batch_offset is None:
             raise IllegalStateError("commits cannot be compared before both are appended")
         return self.appended_batch_offset < other.appended_batch_offset
 
 
 class GroupOffsets:
-    """The offset cache of one group."""
+    """The committed and pending offsets of one group."""
 
     __slots__ = ("_tombstones", "_waiting", "committed", "pending", "pending_transactional")
 
@@ -74,11 +77,14 @@ class GroupOffsets:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions with any offset, committed or pending: the log has, or may soon have, a record of each."""
+        """The partitions that have an offset, committed or pending.
+
+        The log has a record of each, or may soon have one.
+        """
         return list(dict.fromkeys(chain(self.committed, self.pending, *self.pending_transactional.values())))
 
     def has_pending(self, partition: TopicPartition) -> bool:
-        """Return whether a plain or a transactional commit of the partition is pending."""
+        """Return whether a commit for the partition is pending, with or without a transaction."""
         return partition in self.pending or self.has_pending_transactional(partition)
 
     def has_pending_transactional(self, partition: TopicPartition) -> bool:
@@ -89,7 +95,7 @@ class GroupOffsets:
         committed: Mapping[TopicPartition, CommitRecord],
         pending_transactional: Mapping[int, Mapping[TopicPartition, CommitRecord]],
     ) -> None:
-        """Add the commits read from the log. Other entries stay."""
+        """Add commits that were read from the log. Other entries are kept."""
         self.committed.update(committed)
         for producer_id, commits in pending_transactional.items():
             self.pending_transactional.setdefault(producer_id, {}).update(commits)
@@ -97,12 +103,12 @@ class GroupOffsets:
     # Plain commits
 
     def prepare(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Make commits pending, before they are appended."""
+        """Add commits as pending. They are appended to the log next."""
         for partition, value in offsets.items():
             self.pending.setdefault(partition, []).append(value)
 
     def on_commit_appended(self, partition: TopicPartition, record: CommitRecord) -> None:
-        """Make a pending commit visible, because its append succeeded. No-op if it is not pending any more."""
+        """Make a pending commit visible, because it was appended. If it is no longer pending, do nothing."""
         if record.value not in self.pending.get(partition, ()):
             return
         if record.appended_batch_offset is None:
@@ -112,7 +118,7 @@ class GroupOffsets:
         self._remove_pending(partition, record.value)
 
     def fail_pending(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        """Forget a pending commit, because its append failed. Others of the partition stay."""
+        """Drop a pending commit whose append failed. Other commits of the partition stay."""
         if value in self.pending.get(partition, ()):
             self._remove_pending(partition, value)
 
@@ -130,7 +136,7 @@ class GroupOffsets:
             self._wake(partition)
 
     def when_settled(self, partitions: Iterable[TopicPartition], action: Callable[[], None]) -> None:
-        """Call ``action()`` once none of the partitions has a pending plain commit, which may be now."""
+        """Call ``action()`` when no partition has a pending commit without a transaction. That may be now."""
         unsettled = {partition for partition in partitions if partition in self.pending}
         if unsettled:
             self._waiting.append((unsettled, action))
@@ -138,7 +144,7 @@ class GroupOffsets:
             action()
 
     def settle_all(self) -> None:
-        """Call all waiting actions, because the group is dead."""
+        """Call all waiting actions now, because the group is dead."""
         waiting, self._waiting = self._waiting, []
         for _, action in waiting:
             action()
@@ -157,13 +163,16 @@ class GroupOffsets:
     # Commits inside transactions
 
     def prepare_transactional(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Make commits of a transaction pending, before they are appended."""
+        """Add commits of a transaction as pending. They are appended to the log next."""
         commits = self.pending_transactional.setdefault(producer_id, {})
         for partition, value in offsets.items():
             commits[partition] = CommitRecord(None, value)
 
     def on_transactional_appended(self, producer_id: int, partition: TopicPartition, record: CommitRecord) -> None:
-        """Record where a pending commit is in the log, if a later one of the producer has not replaced it."""
+        """Record the log position of a transaction's pending commit.
+
+        If a later commit of the producer has replaced it, do nothing.
+        """
         commits = self.pending_transactional.get(producer_id, {})
         pending = commits.get(partition)
         if pending is not None and pending.value == record.value:
@@ -173,9 +182,9 @@ class GroupOffsets:
             self._forget_tombstone(partition)
 
     def fail_transactional(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
-        """Forget a pending commit whose append failed.
+        """Drop a transaction's pending commit whose append failed.
 
-        If the producer has no other pending commit, forget the producer, too.
+        If the producer has no other pending commit, drop the producer, too.
         """
         pending = self.pending_transactional.get(producer_id, {}).get(partition)
         if pending is not None and pending.appended_batch_offset is None and pending.value == value:
@@ -189,7 +198,10 @@ class GroupOffsets:
             del self.pending_transactional[producer_id]
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Apply or drop a transaction's offsets, because it has ended. Later commits of a partition take precedence."""
+        """Apply or drop the offsets of a transaction that has ended.
+
+        A later commit of the same partition takes precedence.
+        """
         commits = self.pending_transactional.get(producer_id)
         if commits is None:
             return
@@ -204,9 +216,10 @@ class GroupOffsets:
     # Removal
 
     def remove_before(self, partitions: Iterable[TopicPartition], position: int) -> list[TopicPartition]:
-        """Drop the offsets that tombstones at this offset of the log remove. Commits after it stay.
+        """Drop the offsets that were removed by tombstones at this offset of the log. Later commits stay.
 
-        A commit that is still being appended is dropped when its append ends, if it is before ``position`` then.
+        A commit may still be in the middle of its append. It is dropped when that ends, if it turns out to be before
+        ``position``.
 
         Returns:
             The partitions whose committed offset was dropped.
@@ -248,8 +261,9 @@ class GroupOffsets:
     ) -> list[TopicPartition]:
         """Return the partitions whose offsets have expired (KIP-211).
 
-        An offset with a time of expiry of its own expires then, any other ``retention_ms`` after its
-        ``base_timestamp``. Offsets of ``subscribed_topics``, and of partitions with a pending commit, do not expire.
+        An offset may have its own time of expiry. Any other offset expires ``retention_ms`` after its
+        ``base_timestamp``. Offsets do not expire if they belong to ``subscribed_topics``, or if their partition has a
+        pending commit.
         """
         found = []
         for partition, (_, value) in self.committed.items():

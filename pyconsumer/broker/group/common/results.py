@@ -25,7 +25,7 @@ CONSUMER_TYPE = "consumer"
 
 
 class MemberSummary(NamedTuple):
-    """A member as DescribeGroups shows it."""
+    """A member, as DescribeGroups returns it."""
 
     member_id: str
     group_instance_id: str | None
@@ -36,7 +36,7 @@ class MemberSummary(NamedTuple):
 
 
 class JoinMember(NamedTuple):
-    """A member as the leader receives it, with its metadata (the subscription) for the chosen protocol."""
+    """A member in the form for the leader. It has its metadata (the subscription) for the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -46,8 +46,8 @@ class JoinMember(NamedTuple):
 class JoinResult(NamedTuple):
     """Response to JoinGroup. With an error, only the error code and the member id are set.
 
-    Only the leader gets ``members``. ``skip_assignment`` asks a static leader that came back under a new member id not
-    to compute an assignment (KIP-814).
+    ``members`` is set only for the leader. ``skip_assignment`` tells a static leader, which came back under a new
+    member id, not to compute an assignment (KIP-814).
     """
 
     error_code: int
@@ -61,7 +61,7 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """Response to SyncGroup. With an error, type, name and assignment are empty."""
+    """Response to SyncGroup. If there is an error, type, name and assignment are empty."""
 
     error_code: int
     assignment: bytes = b""
@@ -70,7 +70,7 @@ class SyncResult(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """One member of a LeaveGroup request. In the response, with its error code."""
+    """One member of a LeaveGroup request. In the response it also has its error code."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -79,14 +79,14 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """Response to LeaveGroup: one error code for all, or one for each member."""
+    """Response to LeaveGroup. It has one error code for all members, or one for each member."""
 
     error_code: int
     members: tuple[LeavingMember, ...] = ()
 
 
 class FetchedOffset(NamedTuple):
-    """Response to OffsetFetch for one partition. Offset -1 with error code 0 means no committed offset."""
+    """Response to OffsetFetch for one partition. Offset -1 with error code 0 means that no offset is committed."""
 
     offset: int = -1
     leader_epoch: int = -1
@@ -98,7 +98,7 @@ NO_OFFSET = FetchedOffset()
 
 
 class GroupOverview(NamedTuple):
-    """A group as ListGroups shows it."""
+    """A group, as ListGroups returns it."""
 
     group_id: str
     protocol_type: str
@@ -107,7 +107,7 @@ class GroupOverview(NamedTuple):
 
 
 class GroupSummary(NamedTuple):
-    """A group as DescribeGroups shows it. The protocol and the members' metadata are set only in state Stable."""
+    """A group, as DescribeGroups returns it. Its protocol and the members' metadata are set only in state Stable."""
 
     state: str
     protocol_type: str

@@ -1,4 +1,4 @@
-"""The storage of an internal topic, ``__consumer_offsets`` or ``__transaction_state``, as its coordinator sees it.
+"""The interface of a coordinator to the log of its internal topic.
 
 The broker implements it on its replicated log. Tests implement it in memory, with appends that are late or fail. It
 keeps no state of its own.
@@ -21,8 +21,8 @@ KeyValue = tuple[bytes, bytes | None]
 class StoreResult(NamedTuple):
     """The result of an append.
 
-    ``error_code`` is Kafka's, 0 when the batch is in the log of every in-sync replica. ``base_offset`` is the offset of
-    the batch's first record, -1 after an error.
+    ``error_code`` is Kafka's. It is 0 when every in-sync replica has the batch in its log. ``base_offset`` is the
+    offset of the batch's first record, or -1 after an error.
     """
 
     error_code: int = 0
@@ -30,10 +30,10 @@ class StoreResult(NamedTuple):
 
 
 class GroupStorage(Protocol):
-    """The partitions of an internal topic as one broker sees them."""
+    """The partitions of an internal topic, as one broker sees them."""
 
     def partition_count(self) -> int:
-        """Return how many partitions the topic has. It is created on first use. An existing one keeps its count."""
+        """Return the number of the topic's partitions. The first call creates the topic if it does not exist."""
 
     def append(
         self,
@@ -47,25 +47,27 @@ class GroupStorage(Protocol):
         """Write the records as one batch and wait for the in-sync replicas.
 
         Args:
-            partition: of the topic.
-            records: at least one.
-            now_ms: their timestamp, milliseconds since the epoch.
-            producer_id, producer_epoch: of the transaction that the batch belongs to. -1 outside a transaction.
+            partition: number of the topic's partition.
+            records: the records, at least one.
+            now_ms: the records' timestamp, in ms since the epoch.
+            producer_id, producer_epoch: the producer of the transaction to which the batch belongs. Both are -1 outside
+                a transaction.
 
         Returns:
-            The result: REQUEST_TIMED_OUT if the replicas took too long (``offsets.commit.timeout.ms`` for offsets,
-            ``request.timeout.ms`` for transactions), NOT_LEADER_OR_FOLLOWER if this broker does not lead the partition.
+            The result. Its error is REQUEST_TIMED_OUT if the replicas took too long (the limit is
+            ``offsets.commit.timeout.ms`` for offsets, and ``request.timeout.ms`` for transactions). It is
+            NOT_LEADER_OR_FOLLOWER if this broker does not lead the partition.
         """
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Yield record batches from the log start to the log end, in pieces of any size that hold whole batches.
+        """Yield the batches from the log's start to its end. Each piece has any number of whole batches.
 
-        An empty piece means that the rest cannot be read yet, because it is not replicated. Only
-        ``__transaction_state`` has such pieces: its coordinator asks for the next one later.
+        An empty piece means that the remaining batches are not replicated yet, so that they cannot be read. This
+        happens only for ``__transaction_state``. Its coordinator then asks for the next piece later.
 
         Raises:
-            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the epoch in which the
-                read began. What was read until then is incomplete and must not be used.
+            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer leads it in the epoch in
+                which the read began. The batches read so far are incomplete and must not be used.
         """
 
 
@@ -84,8 +86,8 @@ _FROM_APPEND: Final[dict[int, int]] = {
 
 
 def from_append(error_code: int) -> int:
-    """Return the error code that a client receives when the append to an internal topic ended with ``error_code``.
+    """Return the error code for a client, if the append to an internal topic ended with ``error_code``.
 
-    A client of a coordinator does not know the partition that the log's own errors are about.
+    The errors of a log name its partition, which the coordinator's client does not know.
     """
     return _FROM_APPEND.get(error_code, error_code)

@@ -1,4 +1,4 @@
-"""The assignors of a broker, ``uniform`` and ``range``: pure functions with Apache Kafka's results (KIP-848).
+"""The broker's assignors ``uniform`` and ``range`` (KIP-848), with Apache Kafka's results.
 
 ``uniform``
     Members get equal numbers of partitions, as far as their subscriptions allow, and keep partitions that they had. If
@@ -28,9 +28,10 @@ _MOST_ROUNDS: Final = 16
 
 
 class AssignorMember(NamedTuple):
-    """A member as an assignor sees it.
+    """A member, as an assignor sees it.
 
-    ``topic_ids`` are those of its subscribed topics that exist, ``target`` is its part of the last target assignment.
+    ``topic_ids`` are the ids of the member's subscribed topics that exist. ``target`` is its part of the last target
+    assignment.
     """
 
     member_id: str
@@ -45,7 +46,7 @@ _Result = dict[str, dict[bytes, set[int]]]
 
 
 def assign_range(members: Sequence[AssignorMember], counts: Counts, *, homogeneous: bool) -> _Result:
-    """Compute an assignment by ``range``. ``homogeneous`` does not change the result."""
+    """Compute an assignment by the assignor ``range``. ``homogeneous`` has no effect on the result."""
     ordered = sorted(members, key=lambda one: (one.instance_id is None, one.instance_id or one.member_id))
     subscribers: dict[bytes, int] = {}
     for member in ordered:
@@ -69,7 +70,10 @@ def assign_range(members: Sequence[AssignorMember], counts: Counts, *, homogeneo
 
 
 def assign_uniform(members: Sequence[AssignorMember], counts: Counts, *, homogeneous: bool) -> _Result:
-    """Compute an assignment by ``uniform``. ``homogeneous`` if all members subscribe to the same topics."""
+    """Compute an assignment by the assignor ``uniform``.
+
+    ``homogeneous`` is True if all members subscribe to the same topics.
+    """
     if not members:
         return {}
     return _Homogeneous(members, counts).build() if homogeneous else _Heterogeneous(members, counts).build()

@@ -57,7 +57,10 @@ _PROTOCOL_TYPE = ConsumerGroup.protocol_type
 
 
 class ClassicMembers:
-    """Serves the requests of the classic protocol for consumer groups. Call its methods inside ``with replies``."""
+    """Serves requests of the classic protocol for groups of the consumer protocol.
+
+    Call the methods inside ``with replies``.
+    """
 
     def __init__(self, config: GroupConfig, groups: ConsumerGroups, replies: PendingReplies) -> None:
         self._config = config
@@ -168,7 +171,7 @@ class ClassicMembers:
         protocol_name: str | None,
         reply: Deferred[SyncResult],
     ) -> None:
-        """Serve SyncGroup: the partitions that the member may use now."""
+        """Serve SyncGroup. The reply has the partitions that the member may use now."""
         try:
             member, classic = self._member(group, member_id, instance_id, generation_id)
             if protocol_type not in (None, _PROTOCOL_TYPE):
@@ -193,7 +196,7 @@ class ClassicMembers:
         self._groups.writer.write(Change(group), reply, result, SyncResult, on_stored)
 
     def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> int:
-        """Serve Heartbeat: return an error code. REBALANCE_IN_PROGRESS makes the member join again."""
+        """Serve Heartbeat. Return an error code. REBALANCE_IN_PROGRESS makes the member join again."""
         try:
             member, _ = self._member(group, member_id, instance_id, generation_id)
         except BrokerResponseError as error:
@@ -215,7 +218,7 @@ class ClassicMembers:
         return all_classic and self._groups.target_is_due(group, group.group_epoch)
 
     def leave(self, group: ConsumerGroup, leaving: Sequence[LeavingMember]) -> Deferred[LeaveResult]:
-        """Serve LeaveGroup, also of members of the consumer protocol that an administrator removes."""
+        """Serve LeaveGroup. An administrator may use it to remove members of the consumer protocol, too."""
         results, members = [], {}
         for one in leaving:
             try:

@@ -1,4 +1,4 @@
-"""Reconciliation: the next step of one member from its present partitions to its target assignment (KIP-848).
+"""Reconciliation: a member's next step from its present partitions to its target (KIP-848).
 
 Pure functions on :class:`ConsumerGroupMember` values. The caller writes the record of the new one.
 
@@ -39,17 +39,18 @@ def next_assignment(
     owned: OwnedPartitions,
     subscription_changed: bool = False,
 ) -> ConsumerGroupMember:
-    """Return the member after its next step. The same one if there is none.
+    """Return the member after its next step towards its target. If there is no step, return the same object.
 
     Args:
-        epoch, target: the epoch of the target assignment, and the member's part of it.
-        subscribed: ids of the topics that the member subscribes to.
-        is_free: returns whether no member holds a partition.
-        owned: the partitions that the member says it owns.
-        subscription_changed: since its last heartbeat.
+        epoch, target: the epoch of the target assignment, and the member's part of the assignment.
+        subscribed: ids of the topics to which the member is subscribed.
+        is_free: returns whether a partition is held by no member.
+        owned: the partitions that the member reports as its own.
+        subscription_changed: True if the subscription has changed since the member's last heartbeat.
 
     Raises:
-        FencedMemberEpochError: the member's state is UNKNOWN, and it has not confirmed that it owns nothing.
+        FencedMemberEpochError: the member's state is UNKNOWN, and the member has not confirmed that it owns no
+            partition.
     """
     if member.state is MemberState.STABLE and member.member_epoch == epoch:
         return _drop_unsubscribed(member, subscribed, owned) if subscription_changed else member

@@ -1,4 +1,4 @@
-"""A consumer group as its coordinator knows it (KIP-848): members, epochs, target assignment.
+"""A group of the consumer protocol (KIP-848): members, epochs, target assignment.
 
 The group owns this state. Members, epochs and assignments change only by :meth:`ConsumerGroup.replay` of records, both
 when records are written and when a partition of ``__consumer_offsets`` is loaded. The group never waits, writes to the
@@ -51,7 +51,7 @@ _NEVER = -1
 
 
 class ConsumerGroupState(Enum):
-    """State of a group. The value is its name on the wire."""
+    """The state of a group. The value is the state's name in the protocol."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -64,7 +64,7 @@ class ConsumerGroupState(Enum):
 
 
 class TopicCounts:
-    """For each topic, the number of members that subscribe to it by name, and of regular expressions that match it."""
+    """Counts, for each topic, the members that subscribe to it by name, and the regular expressions that match it."""
 
     __slots__ = ("names", "regexes")
 
@@ -89,7 +89,7 @@ class TopicCounts:
         return self.names.keys() | self.regexes.keys()
 
     def is_homogeneous(self, regexes: Mapping[str, int], member_count: int) -> bool:
-        """Return whether all members subscribe to the same topics, all by name or all by one regular expression."""
+        """Return whether all members subscribe to the same topics: all by name, or all by one regular expression."""
         if not regexes:
             return all(count == member_count for count in self.names.values()) and not self.regexes
         if next(iter(regexes.values())) != member_count:
@@ -98,20 +98,21 @@ class TopicCounts:
 
 
 class ConsumerGroup:
-    """One group.
+    """A group of the consumer protocol.
 
     Args:
-        offsets: those of the classic group that it replaces.
+        offsets: the offsets of the classic group that this group replaces, or None.
 
     Attributes:
-        members: by member id. ``static_members`` has the member ids of static members by instance id.
+        members: the members by member id. ``static_members`` has the member ids of static members by instance id.
         targets: the target assignment of each member.
-        subscribed: the topics of all subscriptions.
-        regexes: the number of members that use each regular expression. ``resolved`` has the topics that it matched.
+        subscribed: counts for the topics of all subscriptions.
+        regexes: the number of members that use each regular expression. ``resolved`` has the topics that each has
+            matched.
         assignors: the number of members that ask for each assignor.
         classic_count: the number of members that use the classic protocol.
-        metadata_expired: topics have changed, so that the metadata hash has to be computed again.
-        has_partition_metadata: the log has a record of type PARTITION_METADATA, which Kafka wrote before 4.1.
+        metadata_expired: True if topics have changed, so that the metadata hash must be computed again.
+        has_partition_metadata: True if the log has a record of type PARTITION_METADATA, which Kafka wrote before 4.1.
         last_write: the result of the last append.
     """
 
@@ -167,18 +168,18 @@ class ConsumerGroup:
         return not self._dead and not self.members
 
     def note_commits(self, *, transactional: bool) -> None:
-        """Record that offsets were committed, in a transaction or by a member."""
+        """Record that offsets were committed by a transaction, or by a member."""
         if transactional:
             self.received_transactional_commits = True
         else:
             self.received_consumer_commits = True
 
     def note_write(self, write: Deferred[int]) -> None:
-        """Keep the result of an append that has begun."""
+        """Remember the result of an append that has begun."""
         self.last_write = write
 
     def expire_metadata(self) -> None:
-        """Have the metadata hash computed again: a topic of the group has changed."""
+        """Let the metadata hash be computed again, because a topic of the group has changed."""
         self.metadata_expired = True
 
     def note_fresh_metadata(self) -> None:
@@ -191,7 +192,7 @@ class ConsumerGroup:
 
     @property
     def generation_id(self) -> int:
-        """The group epoch, under the name that it has in classic groups."""
+        """The group epoch. Classic groups have it under this name."""
         return self.group_epoch
 
     def uses_consumer_protocol(self) -> bool:
@@ -201,12 +202,15 @@ class ConsumerGroup:
         return topic in self.subscribed
 
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
-        """Return the member with this instance id, None if there is none."""
+        """Return the member with this instance id, or None."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
-        """Return the target of a member. With an instance id, that of the member that has it now."""
+        """Return the target of a member.
+
+        With an instance id, return the target of the member that has this instance id now.
+        """
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, NO_TARGET)
@@ -226,7 +230,10 @@ class ConsumerGroup:
         )
 
     def subscribed_topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
-        """Return the names of the topics that a member subscribes to, as far as its regular expression is resolved."""
+        """Return the names of the topics to which a member is subscribed.
+
+        Topics of a regular expression are included if it has been evaluated.
+        """
         resolved = self.resolved.get(member.topic_regex) if member.topic_regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
@@ -243,7 +250,10 @@ class ConsumerGroup:
     def preferred_assignor(
         self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
     ) -> str | None:
-        """Return the assignor that most members ask for, with ``new`` in place of ``old``. None if no member does."""
+        """Return the assignor that most members ask for, after ``old`` is replaced by ``new``.
+
+        None if no member asks for one.
+        """
         counts = self.assignors.copy()
         if old is not None and old.server_assignor is not None:
             counts[old.server_assignor] -= 1
@@ -256,7 +266,7 @@ class ConsumerGroup:
         return GroupOverview(self.group_id, self.protocol_type, self.state.value, self.group_type)
 
     def tombstones(self) -> list[GroupRecord]:
-        """Return the records that remove the group with all its members, but not its offsets."""
+        """Return the records that remove the group and its members, but not its offsets."""
         return [
             *(records.tombstone(RecordType.CURRENT_MEMBER_ASSIGNMENT, member_id) for member_id in self.members),
             *(records.tombstone(RecordType.TARGET_ASSIGNMENT_MEMBER, member_id) for member_id in self.members),
@@ -394,7 +404,7 @@ class ConsumerGroup:
             owners[partition] = member.member_epoch
 
     def assignment_with_pending(self, member: ConsumerGroupMember) -> Assignment:
-        """Return all partitions that a member holds, assigned or pending revocation."""
+        """Return all partitions that a member holds, whether assigned or pending revocation."""
         found: dict[bytes, Mapping[int, int]] = dict(member.assigned)
         for topic_id, partitions in member.pending_revocation.items():
             found[topic_id] = {**found.get(topic_id, {}), **partitions}

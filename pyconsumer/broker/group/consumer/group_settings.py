@@ -1,4 +1,4 @@
-"""Settings of single groups: dynamic configuration of the group, otherwise the broker's (KIP-848, KIP-1263)."""
+"""Settings of single groups: a group's own value, or else the broker's (KIP-848, KIP-1263)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["GroupSettings"]
 
 
 class GroupSettings:
-    """Looks up the settings of a group.
+    """Looks up the settings of single groups.
 
     Args:
-        config: the broker's.
-        dynamic: returns the dynamic configuration of a group, by Kafka's names.
+        config: the broker's settings.
+        dynamic: returns the dynamic settings of a group, by Kafka's names.
     """
 
     def __init__(self, config: GroupConfig, dynamic: Callable[[str], Mapping[str, str]] = lambda group_id: {}) -> None:
@@ -27,7 +27,7 @@ class GroupSettings:
         return default if text is None else min(max(int(text), low), high)
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """Return the session timeout: the longest time that a member may send no heartbeat."""
+        """Return the session timeout: the longest time that a member may go without a heartbeat."""
         config = self._config
         return self._value(
             group_id,
@@ -38,7 +38,7 @@ class GroupSettings:
         )
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Return the interval in which members are to send heartbeats."""
+        """Return the interval at which members must send heartbeats."""
         config = self._config
         return self._value(
             group_id,

@@ -1,4 +1,4 @@
-"""A member of a consumer group: its metadata, its epochs, and its partitions.
+"""A member of a group of the consumer protocol: its metadata, epochs and partitions.
 
 A member is an immutable value, owned by its :class:`~.group.ConsumerGroup`. A change makes a new one, so that the rules
 can compare the member before and after it.
@@ -49,7 +49,7 @@ NO_TARGET: Final[Target] = MappingProxyType({})
 
 
 class MemberState(IntEnum):
-    """State of a member. The value is the one in its record."""
+    """The state of a member. The value is the number in the member's record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -58,17 +58,17 @@ class MemberState(IntEnum):
 
     @classmethod
     def of(cls, value: int) -> MemberState:
-        """Return the state with this number, UNKNOWN if there is none."""
+        """Return the state with this number, or UNKNOWN if there is no such state."""
         return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """The part of a member that only one with the classic protocol has.
+    """The data of a member that uses the classic protocol. Other members do not have it.
 
     Args:
-        session_timeout_ms: from its JoinGroup.
-        protocols: those that it supports, the preferred one first, each with its subscription.
+        session_timeout_ms: the session timeout in the member's JoinGroup.
+        protocols: the protocols that the member supports, the preferred one first. Each has the member's subscription.
     """
 
     session_timeout_ms: int
@@ -76,21 +76,25 @@ class ClassicMember:
 
     @property
     def protocol_name(self) -> str:
-        """The member's first protocol, which JoinGroup and SyncGroup give it as the group's choice."""
+        """The member's first protocol.
+
+        In the responses to its JoinGroup and SyncGroup, it is the protocol of the group.
+        """
         return self.protocols[0][0]
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMember:
-    """One member.
+    """A member of a group of the consumer protocol.
 
     Attributes:
-        member_epoch: expected in its heartbeats. 0 before it has joined, -1 after its assignment record was removed, -2
-            for a static member that has left temporarily.
-        previous_member_epoch: accepted as well, in case the response with the present one was lost.
-        assigned: partitions that it may use now.
-        pending_revocation: partitions that it was asked to revoke.
-        classic: set for a member that uses the classic protocol.
+        member_epoch: the epoch that the member's heartbeats must contain. 0 before the member has joined, -1 after its
+            assignment record was removed, -2 for a static member that has left temporarily.
+        previous_member_epoch: this epoch is accepted, too, since the response with the present epoch may have been
+            lost.
+        assigned: the partitions that the member may use now.
+        pending_revocation: the partitions that the member was asked to revoke.
+        classic: data of a member that uses the classic protocol. None for other members.
     """
 
     member_id: str
@@ -114,7 +118,7 @@ class ConsumerGroupMember:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def with_member_epoch(self, epoch: int, **changes: object) -> ConsumerGroupMember:
-        """Return a copy in another epoch. The present one becomes the previous one."""
+        """Return a copy with another epoch. The present epoch becomes the previous epoch."""
         return self.replace(member_epoch=epoch, previous_member_epoch=self.member_epoch, **changes)
 
     @property
@@ -122,16 +126,16 @@ class ConsumerGroupMember:
         return self.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Return whether it has all partitions of its target assignment of this epoch."""
+        """Return whether the member has all partitions of its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return the epoch in which it got a partition that is assigned or pending revocation, or None for others."""
+        """Return the epoch in which the member got a partition. None if the member does not hold the partition."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 
     def owns_all(self, owned: Iterable[tuple[bytes, Iterable[int]]]) -> bool:
-        """Return whether all these partitions are assigned to it."""
+        """Return whether all these partitions are assigned to the member."""
         for topic_id, partitions in owned:
             assigned = self.assigned.get(topic_id)
             if assigned is None or not all(partition in assigned for partition in partitions):
@@ -140,5 +144,5 @@ class ConsumerGroupMember:
 
 
 def assigned_in(epoch: int, target: Target) -> Assignment:
-    """Return the partitions of a target as assigned in ``epoch``."""
+    """Return the partitions of a target as partitions that were assigned in ``epoch``."""
     return {topic_id: dict.fromkeys(sorted(partitions), epoch) for topic_id, partitions in target.items()}

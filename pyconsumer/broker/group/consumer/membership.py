@@ -1,4 +1,4 @@
-"""Heartbeats of the consumer protocol: members join, change, reconcile, leave and fail (KIP-848).
+"""ConsumerGroupHeartbeat: members join, change, reconcile, leave and time out (KIP-848).
 
 The state is that of the groups (:mod:`.group`). A heartbeat collects the records that change it, in steps:
 
@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 
 class HeartbeatResult(NamedTuple):
-    """Response to ConsumerGroupHeartbeat. ``assignment`` is None if the member has it already."""
+    """Response to ConsumerGroupHeartbeat. ``assignment`` is None if the member knows its assignment already."""
 
     error_code: int
     error_message: str | None = None
@@ -87,10 +87,10 @@ class MemberUpdate:
     """A change of a member by its heartbeat.
 
     Attributes:
-        before, after: the member.
+        before, after: the member before and after the change.
         epoch: the group epoch after the change.
-        homogeneous: all members subscribe to the same topics after the change.
-        subscription_changed: the heartbeat changes the member's subscription.
+        homogeneous: True if all members subscribe to the same topics after the change.
+        subscription_changed: True if the heartbeat changes the member's subscription.
     """
 
     before: ConsumerGroupMember
@@ -101,10 +101,10 @@ class MemberUpdate:
 
 
 class ConsumerGroups:
-    """All groups of the consumer protocol of one coordinator. Call its methods inside ``with replies``.
+    """All consumer-protocol groups of one coordinator. Call the methods inside ``with replies``.
 
     Args:
-        rebalancer: that of classic groups, for conversions.
+        rebalancer: the rebalancer of classic groups, for conversions.
         image: the topics of the cluster.
         settings: the settings of single groups.
     """
@@ -136,7 +136,10 @@ class ConsumerGroups:
     # The cluster
 
     def on_topic_changed(self, topic: str, *, created: bool) -> None:
-        """Have groups that subscribe to a topic take notice: it was created, has more partitions, or was deleted."""
+        """Note that a topic was created, got more partitions, or was deleted.
+
+        The groups that subscribe to it are updated.
+        """
         self.hasher.forget(topic)
         if created:
             self.regexes.on_topic_created()
@@ -145,7 +148,7 @@ class ConsumerGroups:
                 group.expire_metadata()
 
     def on_loaded(self, group: ConsumerGroup) -> None:
-        """Start the session timeouts, and the rebalance timeouts, of the members of a group that was loaded."""
+        """Start the session timeouts and rebalance timeouts of the members of a loaded group."""
         _log.info("Loaded consumer group %s with %d members", group.group_id, len(group.members))
         self._start_sessions(group)
         for member in group.members.values():
@@ -180,7 +183,7 @@ class ConsumerGroups:
             self._replies.put(reply, _rejected(error))
 
     def check(self, request: ConsumerGroupHeartbeatRequest, version: int) -> HeartbeatResult | None:
-        """Return the error for a request with invalid fields, None if they are valid."""
+        """Return the error for a request with invalid fields, or None if they are valid."""
         try:
             check_request(request, version, self.config.assignors)
         except BrokerResponseError as error:
@@ -277,13 +280,13 @@ class ConsumerGroups:
         owned: OwnedPartitions = None,
         classic: bool = False,
     ) -> ConsumerGroupMember:
-        """Return a static member. One that joins replaces the member that has its instance id.
+        """Return a static member. If the member is joining, it replaces the member that has the same instance id.
 
         Raises:
-            UnreleasedInstanceIdError: it joins, and the other member has not left.
-            UnknownMemberIdError: it does not join, and no member has the instance id.
-            FencedInstanceIdError: it does not join, and another member has the instance id.
-            FencedMemberEpochError: it does not join, and its epoch is not the member's.
+            UnreleasedInstanceIdError: the member is joining, and the other member has not left.
+            UnknownMemberIdError: the member is not joining, and no member has the instance id.
+            FencedInstanceIdError: the member is not joining, and another member has the instance id.
+            FencedMemberEpochError: the member is not joining, and the request's epoch is not the member's.
         """
         group = change.group
         present = group.static_member(instance_id)
@@ -312,7 +315,7 @@ class ConsumerGroups:
         return member
 
     def update_member(self, change: Change, before: ConsumerGroupMember, after: ConsumerGroupMember) -> MemberUpdate:
-        """Record a member's metadata. Raise the group epoch if its subscription or the group's topics have changed.
+        """Record a member's metadata. If its subscription or the group's topics have changed, raise the group epoch.
 
         Raises:
             InvalidRegularExpressionError: the member's regular expression is new in the group, and it is invalid.
@@ -360,14 +363,14 @@ class ConsumerGroups:
         return counts, +regexes
 
     def target_is_due(self, group: ConsumerGroup, epoch: int) -> bool:
-        """Return whether the target assignment is older than the epoch and may be computed again (KIP-1263)."""
+        """Return whether the target assignment is older than ``epoch``, and may be computed now (KIP-1263)."""
         if group.assignment_epoch >= epoch:
             return False
         interval_ms = self.settings.assignment_interval_ms(group.group_id)
         return may_compute(group.assignment_timestamp, interval_ms, self._clock.wall_ms())
 
     def update_target(self, change: Change, update: MemberUpdate) -> tuple[int, Target]:
-        """Compute the target assignment if it is due and return the assignment epoch and the member's target."""
+        """If the target assignment is due, compute it. Return the assignment epoch and the member's target."""
         group, member, now_ms = change.group, update.after, self._clock.wall_ms()
         if not self.target_is_due(group, update.epoch):
             target = group.targets.get(member.member_id)
@@ -395,7 +398,7 @@ class ConsumerGroups:
     def reconcile(
         self, change: Change, update: MemberUpdate, epoch: int, target: Target, owned: OwnedPartitions
     ) -> ConsumerGroupMember:
-        """Record the member's next step to its target and return the member after it."""
+        """Record the member's next step towards its target. Return the member after that step."""
         group, member = change.group, update.after
         if not update.subscription_changed and member.is_reconciled_to(epoch):
             return member
@@ -440,11 +443,11 @@ class ConsumerGroups:
         *,
         if_absent: bool = False,
     ) -> None:
-        """Have the member removed after ``timeout_ms``, unless the deadline is cancelled or set again.
+        """Remove the member after ``timeout_ms``, unless the deadline is cancelled or set again.
 
         Args:
-            reason: why it is removed, for the log line.
-            if_absent: keep the deadline if it is set already.
+            reason: the reason for the removal, for the log line.
+            if_absent: True keeps a deadline that is already set.
         """
         action = partial(self._expire, group, member_id, reason)
         setter = self.timers.set_if_absent if if_absent else self.timers.set
@@ -494,7 +497,10 @@ class ConsumerGroups:
         self.writer.write(Change(group, records=[records.current_assignment(away)]), reply, result, _failed)
 
     def get(self, group_id: str) -> ConsumerGroup:
-        """Return the group of this protocol with the id. Raises ``GroupIdNotFoundError`` if there is none."""
+        """Return the group with this id.
+
+        Raises ``GroupIdNotFoundError`` if there is no group of the consumer protocol with it.
+        """
         group = self.manager.get_group(group_id)
         if group is None or group.is_dead:
             raise GroupIdNotFoundError(f"Group {group_id} not found.")
@@ -510,10 +516,10 @@ class ConsumerGroups:
         result: T,
         failed: Callable[[int], T],
     ) -> bool:
-        """Remove members. The group becomes a classic one if only members of that protocol are left.
+        """Remove members. If only members of the classic protocol are left, the group becomes a classic group.
 
         Returns:
-            False if the append failed at once. The group is unchanged then.
+            False if the append failed at once. In that case the group is unchanged.
         """
         leaving = {member.member_id: member for member in members}
         if not leaving:

@@ -31,10 +31,10 @@ def _int(value: int) -> bytes:
 
 
 def topic_hash(topic_id: bytes, name: str, racks: Sequence[Iterable[str]]) -> int:
-    """Return the hash of one topic, a signed 64-bit number.
+    """Return the hash of one topic. It is a signed 64-bit number.
 
     Args:
-        topic_id: 16 bytes.
+        topic_id: the topic's id (16 bytes).
         racks: for each partition, the racks of its replicas in any order.
     """
     parts = []
@@ -54,7 +54,7 @@ def _utf16_key(text: str) -> bytes:
 
 
 def group_hash(topic_hashes: dict[str, int]) -> int:
-    """Return the hash of a group from those of its existing topics, or 0 without topics."""
+    """Return the hash of a group, from the hashes of its existing topics. Return 0 if there are none."""
     if not topic_hashes:
         return 0
     ordered = (topic_hashes[name] for name in sorted(topic_hashes, key=_utf16_key))
@@ -62,7 +62,7 @@ def group_hash(topic_hashes: dict[str, int]) -> int:
 
 
 class MetadataHasher:
-    """Computes the hashes of groups, and caches those of topics until they change."""
+    """Computes the hashes of groups. It caches the hashes of topics until the topics change."""
 
     def __init__(self, image: TopicImage) -> None:
         self._image = image
@@ -73,7 +73,7 @@ class MetadataHasher:
         self._cache.pop(topic, None)
 
     def of_topics(self, names: Iterable[str]) -> int:
-        """Return the hash of a group that subscribes to these topics. Those that do not exist are left out."""
+        """Return the hash of a group that subscribes to these topics. Missing topics are left out."""
         hashes: dict[str, int] = {}
         for name in names:
             known = self._cache.get(name)

@@ -88,10 +88,10 @@ class Migration:
     # Upgrade
 
     def to_consumer(self, group: GroupMetadata) -> Change:
-        """Return a change that makes a classic group a consumer group, to which the caller adds records.
+        """Return a change that converts a classic group to the consumer protocol. The caller adds records to it.
 
         Raises:
-            GroupIdNotFoundError: the group has members, and it cannot be upgraded. The message says why.
+            GroupIdNotFoundError: the group has members and cannot be converted. The message has the reason.
         """
         group_id = group.group_id
         if group.is_empty:
@@ -173,14 +173,14 @@ class Migration:
     # Downgrade
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
-        """Return whether the group becomes a classic one when these members leave."""
+        """Return whether the group becomes a classic group when these members leave."""
         remaining = [member for member_id, member in group.members.items() if member_id not in leaving]
         if not remaining or not all(member.uses_classic_protocol for member in remaining):
             return False
         return self._may_be_classic(group, len(remaining))
 
     def may_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember | None) -> bool:
-        """Return whether the group becomes a classic one when a classic member replaces this one."""
+        """Return whether the group becomes a classic group when a classic member replaces this member."""
         if replaced is None or replaced.uses_classic_protocol or group.classic_count != len(group.members) - 1:
             return False
         return self._may_be_classic(group, len(group.members))
@@ -203,13 +203,14 @@ class Migration:
         rebalance: str | None,
         change: Change | None = None,
     ) -> Change:
-        """Return the change that makes the group a classic one.
+        """Return the change that converts the group to a classic group.
 
         Args:
-            leaving: ids of members that leave.
-            joining: a classic static member that replaces the one with its instance id.
-            rebalance: the reason for the rebalance that has to follow, or None if the assignments stay.
-            change: the change so far, with the records of ``joining``.
+            leaving: ids of the members that leave.
+            joining: a static member of the classic protocol that replaces the member with the same instance id, or
+                None.
+            rebalance: the reason for a rebalance after the conversion. None if the assignments stay.
+            change: the change so far, which has the records of ``joining``.
         """
         change = change or Change(group)
         replaced = None if joining is None else group.static_member(joining.instance_id)
@@ -301,7 +302,7 @@ def _to_classic_member(group: ConsumerGroup, member: ConsumerGroupMember) -> Mem
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Return the subscription in the metadata of a classic member's protocol. ``ProtocolError`` if it is invalid."""
+    """Return the subscription in a classic member's protocol metadata. Raises ``ProtocolError`` if it is invalid."""
     return ConsumerProtocolSubscription.decode_with_version(metadata)[0]
 
 

@@ -1,4 +1,4 @@
-"""Records of consumer groups as values, which are written to the log and which a group replays. No state.
+"""Records of consumer-protocol groups: made for the log, and read when a group is loaded. No state.
 
 A change of a group is a list of :class:`GroupRecord`. The same list is written to ``__consumer_offsets`` and replayed
 onto the group in memory, so that the two cannot differ.
@@ -39,7 +39,10 @@ __all__ = [
 
 
 class GroupRecord(NamedTuple):
-    """One record: its type, the member id or regular expression in its key, and its value, None for a tombstone."""
+    """One record: its type, the member id or regular expression in its key, and its value.
+
+    A tombstone's value is None.
+    """
 
     kind: RecordType
     name: str | None
@@ -52,7 +55,10 @@ class GroupRecord(NamedTuple):
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matched, with the version of the cluster's topics and the time in ms."""
+    """The topics that a regular expression has matched.
+
+    It has the version of the cluster's topics and the time in ms, both of the evaluation.
+    """
 
     topics: frozenset[str]
     version: int = 0
@@ -184,6 +190,6 @@ def regular_expression(regex: str, resolved: ResolvedRegex) -> GroupRecord:
 
 
 def member_tombstones(member_id: str) -> list[GroupRecord]:
-    """Return the records that remove a member: its assignment, its target, and last its metadata."""
+    """Return the tombstones that remove a member: of its assignment, of its target, and last of its metadata."""
     types = (RecordType.CURRENT_MEMBER_ASSIGNMENT, RecordType.TARGET_ASSIGNMENT_MEMBER, RecordType.MEMBER_METADATA)
     return [tombstone(one, member_id) for one in types]

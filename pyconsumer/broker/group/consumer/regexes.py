@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression: when they are resolved, and the records that result.
+"""Subscriptions by regular expression: when they are evaluated, and the resulting records.
 
 Resolving an expression tries every topic of the cluster, so it is not done in a heartbeat but in a task right after it.
 The members get the new partitions with a later heartbeat. It is done when a member has a new expression, when topics
@@ -38,7 +38,7 @@ _NOTHING: Final = ResolvedRegex(frozenset())
 
 
 class RegexStatus(Enum):
-    """The change that a heartbeat makes to the member's regular expression."""
+    """The change of a member's regular expression by a heartbeat."""
 
     UNCHANGED = auto()
     UPDATED = auto()
@@ -47,7 +47,7 @@ class RegexStatus(Enum):
 
 
 class TopicRegexes:
-    """The regular expressions of all groups of one coordinator."""
+    """The regular expressions of all consumer-protocol groups of one coordinator."""
 
     def __init__(
         self,
@@ -71,11 +71,13 @@ class TopicRegexes:
         self._version = clock.wall_ms()
 
     def on_topic_created(self) -> None:
-        """Have expressions resolved again, because a topic was created that they may match."""
+        """Evaluate the expressions again, because a topic was created that they may match."""
         self._version = max(self._version + 1, self._clock.wall_ms())
 
     def on_member(self, change: Change, before: ConsumerGroupMember, after: ConsumerGroupMember) -> RegexStatus:
-        """Add a member's change of its expression to a change. If it is due, have the group's resolved afterwards.
+        """Add the change of a member's expression to ``change``.
+
+        If they are due, the group's expressions are evaluated again afterwards.
 
         Raises:
             InvalidRegularExpressionError: the expression is new in the group, and it is invalid.

@@ -1,4 +1,4 @@
-"""Checks of requests to a consumer group: fencing, member epochs, static members and commits. No state.
+"""Checks of requests to a consumer-protocol group: fencing, member epochs, commits. No state.
 
 Errors have Apache Kafka's codes and messages.
 """
@@ -51,11 +51,11 @@ def _reject_empty(value: str | None, name: str) -> None:
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
-    """Check the fields of a heartbeat, without its group.
+    """Check the fields of a heartbeat that can be checked without its group.
 
     Args:
-        version: of the request.
-        assignors: names of the assignors that the broker offers.
+        version: version of the request.
+        assignors: names of the assignors that the broker has.
 
     Raises:
         InvalidRequestError: a field is missing or has a value that is not allowed.
@@ -94,9 +94,11 @@ def check_not_full(group: ConsumerGroup, member_id: str, limit: int) -> None:
 
 
 def check_epoch(member: ConsumerGroupMember, epoch: int, owned: OwnedPartitions) -> None:
-    """Raise ``FencedMemberEpochError`` unless a heartbeat's epoch is 0 (the member joins) or the member's.
+    """Check the epoch of a heartbeat: it must be 0 (the member joins) or the member's.
 
-    The previous epoch is accepted too, if all partitions that the member owns are still assigned to it.
+    Otherwise raises ``FencedMemberEpochError``.
+
+    The previous epoch is also accepted if all partitions that the member reports as its own are still assigned to it.
     """
     if epoch == 0:
         return
@@ -115,7 +117,7 @@ def check_epoch(member: ConsumerGroupMember, epoch: int, owned: OwnedPartitions)
 
 
 def check_released(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:
-    """Raise ``UnreleasedInstanceIdError`` if the member that has the instance id has not left temporarily."""
+    """Raise ``UnreleasedInstanceIdError`` unless the member with this instance id has left temporarily."""
     if member.member_epoch != STATIC_LEAVE_EPOCH:
         raise UnreleasedInstanceIdError(
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
@@ -162,14 +164,14 @@ def check_commit(
     A member may commit with an older epoch for partitions that it already had in that epoch (KIP-1251).
 
     Args:
-        epoch: the member epoch, or the generation of a member of the classic protocol.
-        partitions: the topic id and partition of each offset, with the topic's name for messages.
-        version: of OffsetCommit, or of TxnOffsetCommit if ``transactional``.
+        epoch: the member epoch. For a member of the classic protocol it is the generation.
+        partitions: the topic id and partition of each offset. The topic's name is for messages.
+        version: version of OffsetCommit. If ``transactional``, version of TxnOffsetCommit.
 
     Raises:
         UnknownMemberIdError: the group has no such member.
-        StaleMemberEpochError, IllegalGenerationError: the epoch is not the member's, nor an older one in which it had
-            all these partitions.
+        StaleMemberEpochError, IllegalGenerationError: the epoch is neither the member's, nor an older one in which the
+            member had all these partitions.
         UnsupportedVersionError: a member of the consumer protocol used OffsetCommit below version 9.
     """
     if epoch < 0 and not group.members:
@@ -200,7 +202,7 @@ def check_commit(
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-    """Check that a client may fetch the group's offsets, which any client may that sends no member id and no epoch.
+    """Check that a client may fetch the group's offsets. A client without member id and epoch always may.
 
     Raises:
         UnknownMemberIdError: the group has no such member.

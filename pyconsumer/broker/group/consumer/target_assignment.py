@@ -1,4 +1,6 @@
-"""The target assignment of a group: which member is to have which partitions (KIP-848). Functions without state.
+"""The target assignment: when it is computed, and which member gets which partitions (KIP-848).
+
+Functions without state.
 
 The assignor gets every member with its subscribed topics that exist and its last target. A static member that has
 rejoined under a new member id starts with the target of its old one.
@@ -19,7 +21,7 @@ __all__ = ["compute_target", "may_compute"]
 
 
 def may_compute(timestamp: int, interval_ms: int, now_ms: int) -> bool:
-    """Return whether the last computation, at ``timestamp``, is at least ``interval_ms`` ago (KIP-1263)."""
+    """Return whether at least ``interval_ms`` have passed since the last computation, at ``timestamp`` (KIP-1263)."""
     return timestamp == 0 or interval_ms == 0 or now_ms >= timestamp + interval_ms
 
 
@@ -36,11 +38,11 @@ def compute_target(
     """Compute the targets of all members.
 
     Args:
-        members: the group's, with the present change.
-        assignor: name of one of :data:`~.assignors.ASSIGNORS`.
+        members: the members of the group, after the present change.
+        assignor: name of an assignor in :data:`~.assignors.ASSIGNORS`.
         epoch: the group epoch for which the assignment is computed.
-        homogeneous: all members subscribe to the same topics.
-        now_ms: wall time.
+        homogeneous: True if all members subscribe to the same topics.
+        now_ms: the present time, in ms since the epoch.
 
     Returns:
         The target of each member, and the records that change the group's targets.

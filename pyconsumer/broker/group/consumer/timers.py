@@ -1,4 +1,4 @@
-"""Deadlines of the members of consumer groups, which this module owns.
+"""Session and rebalance timeouts of members of the consumer protocol.
 
 A member has at most one of each kind: its session timeout, its rebalance timeout, and if it uses the classic protocol,
 the time until it must send JoinGroup or SyncGroup.
@@ -24,7 +24,7 @@ _RETRY_S: Final = 0.5
 
 
 class Deadline(Enum):
-    """Kinds of deadlines of a member."""
+    """Kinds of deadlines that a member has."""
 
     SESSION = auto()
     REBALANCE = auto()
@@ -33,7 +33,7 @@ class Deadline(Enum):
 
 
 class MemberTimers:
-    """The deadlines that are set, by group and member."""
+    """All deadlines that are set, by group and member."""
 
     def __init__(self, timer: Timer, clock: Clock, replies: PendingReplies) -> None:
         self._timer = timer
@@ -44,7 +44,7 @@ class MemberTimers:
     def set(
         self, group_id: str, member_id: str, kind: Deadline, timeout_ms: int, action: Callable[[], bool | None]
     ) -> None:
-        """Set a deadline in place of the present one. ``action`` returns False to be called again in 0.5 s."""
+        """Set a deadline, and replace the present one. If ``action`` returns False, it is called again after 0.5 s."""
         self.cancel(group_id, member_id, kind)
 
         def run() -> None:
@@ -66,13 +66,13 @@ class MemberTimers:
     def set_if_absent(
         self, group_id: str, member_id: str, kind: Deadline, timeout_ms: int, action: Callable[[], bool | None]
     ) -> None:
-        """Set a deadline unless it is set."""
+        """Set a deadline, unless one of this kind is set already."""
         handle = self._handles.get(group_id, {}).get((kind, member_id))
         if handle is None or not handle.active:
             self.set(group_id, member_id, kind, timeout_ms, action)
 
     def cancel(self, group_id: str, member_id: str, *kinds: Deadline) -> None:
-        """Cancel the deadlines of a member: those of these kinds, or all."""
+        """Cancel the deadlines of a member: those of the given kinds, or all."""
         handles = self._handles.get(group_id)
         if handles is None:
             return

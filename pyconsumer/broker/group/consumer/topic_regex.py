@@ -63,11 +63,11 @@ class _Set(NamedTuple):
 
 
 def compile_topic_regex(text: str) -> Callable[[str], bool]:
-    """Return a function that returns whether the whole of a topic's name matches.
+    """Return a function that tells whether the whole name of a topic matches.
 
     Raises:
-        InvalidRegularExpressionError: the text is not valid in RE2's syntax, or (without ``google-re2``) in the part of
-            it that is supported here.
+        InvalidRegularExpressionError: the text is not valid in RE2's syntax. Without ``google-re2`` only a part of this
+            syntax is supported.
     """
     if re2 is not None:
         options = re2.Options()

@@ -1,4 +1,4 @@
-"""The topics of the cluster as the coordinator of consumer groups sees them."""
+"""The cluster's topics, as the group coordinator sees them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ __all__ = ["NoTopics", "TopicImage", "from_names", "to_names"]
 
 
 class TopicImage(Protocol):
-    """Topics by name and id."""
+    """The topics of the cluster, by name and id."""
 
     def topic_id(self, name: str) -> bytes | None:
         """Return the id of a topic, 16 bytes, or None if there is no such topic."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with this id, None if there is none."""
+        """Return the name of the topic with this id, or None."""
 
     def partition_count(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic, None if there is no such topic."""
+        """Return the number of a topic's partitions, or None if there is no such topic."""
 
     def topic_names(self) -> Iterable[str]:
         """Return the names of all topics."""
 
     def partition_racks(self, topic: str, partition: int) -> Sequence[str]:
-        """Return the racks of the brokers with a replica of a partition, as far as they are known."""
+        """Return the racks of the brokers that have a replica of a partition. Unknown racks are left out."""
 
 
 class NoTopics:
-    """The topics of a cluster that has none, for a coordinator without groups of the consumer protocol."""
+    """The topics of an empty cluster, for a coordinator without groups of the consumer protocol."""
 
     def topic_id(self, name: str) -> bytes | None:
         return None
@@ -49,7 +49,7 @@ class NoTopics:
 
 
 def from_names(assigned: Iterable[tuple[str, Iterable[int]]], image: TopicImage) -> dict[bytes, frozenset[int]]:
-    """Convert partitions by topic name to partitions by topic id. Topics that do not exist are left out."""
+    """Convert partitions by topic name to partitions by topic id. Missing topics are left out."""
     found: dict[bytes, frozenset[int]] = {}
     for name, partitions in assigned:
         topic_id = image.topic_id(name)
@@ -59,7 +59,7 @@ def from_names(assigned: Iterable[tuple[str, Iterable[int]]], image: TopicImage)
 
 
 def to_names(target: Target | Mapping[bytes, Mapping[int, int]], image: TopicImage) -> list[tuple[str, list[int]]]:
-    """Convert partitions by topic id to partitions by topic name. Topics that do not exist are left out."""
+    """Convert partitions by topic id to partitions by topic name. Missing topics are left out."""
     found = []
     for topic_id, partitions in target.items():
         name = image.topic_name(topic_id)

@@ -1,4 +1,4 @@
-"""Changes of consumer groups: appended to the log, replayed onto the group, and then the reply.
+"""Changes of consumer-protocol groups: appended to the log, applied to the group, then answered.
 
 1. The records of a change are appended as one batch. If the append fails at once, nothing changes.
 2. Otherwise they are replayed at once, so that the next request sees them. The reply is sent when the append has ended.
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Change:
-    """A change of one group by one request.
+    """A change of one group that results from one request.
 
     Attributes:
         group: the group, which may be new.
-        first: encoded records before the group's own: the tombstone of the classic group that it replaces.
+        first: encoded records that come before the group's own records, such as the tombstone of a classic group.
         records: the group's records, in order.
-        last: encoded records after them.
-        on_accepted: called when the records have been replayed, before the append has ended.
+        last: encoded records that come after the group's own records.
+        on_accepted: called when the records have been replayed onto the group. The append may still be in progress.
     """
 
     group: ConsumerGroup
@@ -44,16 +44,16 @@ class Change:
 
 
 class ConsumerGroupStore(Protocol):
-    """The part of the group manager that consumer groups need."""
+    """The part of the group manager that groups of the consumer protocol need."""
 
     @property
     def groups(self) -> list[Group]: ...
 
     def get_group(self, group_id: str) -> Group | None:
-        """Return the cached group, None if there is none here."""
+        """Return the cached group, or None if this broker does not have it."""
 
     def replace_group(self, group: Group) -> None:
-        """Cache a group in place of the one with its id, whose offsets it has adopted."""
+        """Cache a group in place of the group with the same id, whose offsets it has taken over."""
 
     def partition_for(self, group_id: str) -> int:
         """Return a group's partition of ``__consumer_offsets``."""
@@ -63,7 +63,7 @@ class ConsumerGroupStore(Protocol):
 
 
 class GroupWriter:
-    """Writes changes for one coordinator. Call inside ``with replies``."""
+    """Writes changes of groups for one coordinator. Call the methods inside ``with replies``."""
 
     def __init__(self, manager: ConsumerGroupStore, replies: PendingReplies) -> None:
         self._manager = manager
@@ -77,15 +77,15 @@ class GroupWriter:
         failed: Callable[[int], T],
         on_stored: Callable[[], None] | None = None,
     ) -> bool:
-        """Append a change, replay it, and set the reply when the append has ended.
+        """Append a change to the log, replay it onto the group, and set the reply when the append has ended.
 
         Args:
-            reply: the request's, or None for a change that no request makes.
-            result: the reply if the append succeeds. ``failed`` returns the one for an error code.
-            on_stored: called before the reply, if the append succeeds.
+            reply: the reply to the request. None if no request has caused the change.
+            result: the reply if the append succeeds. ``failed`` returns the reply for an error code.
+            on_stored: called before the reply is set, if the append succeeds.
 
         Returns:
-            False if the append failed at once. The group is unchanged then.
+            False if the append failed at once. In that case the group is unchanged.
         """
         group = change.group
 

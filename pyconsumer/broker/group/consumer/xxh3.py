@@ -1,4 +1,4 @@
-"""XXH3-64 with seed 0, which Kafka's metadata hash uses (KIP-1101) and the standard library does not have.
+"""The hash function XXH3-64, which the metadata hash needs (KIP-1101).
 
 The published algorithm (https://github.com/Cyan4973/xxHash, specification in its ``doc`` folder), checked against the
 library that Kafka uses (``hash4j``). It hashes a few kilobytes when a topic changes, so speed does not matter.

@@ -75,12 +75,12 @@ class AIOKafkaAdminClient:
     """An admin client for programs that were written for aiokafka.
 
     Args:
-        configs: aiokafka's settings, and ours. ``loop`` has no effect.
+        configs: settings of aiokafka and of pyconsumer. ``loop`` has no effect.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    A call takes at most ``request_timeout_ms``. ``timeout_ms`` is the time that the broker may take.
+    A call takes at most ``request_timeout_ms``. The argument ``timeout_ms`` is the time that the broker may take.
 
     Attributes:
         admin: the wrapped :class:`pyconsumer.aio.AsyncKafkaAdminClient`.
@@ -101,7 +101,8 @@ class AIOKafkaAdminClient:
         """Connect. A second call has no effect.
 
         Raises:
-            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Close the client then, too.
+            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. You must close the client
+                all the same.
             IllegalStateError: the client was closed.
         """
         if self._closed:
@@ -134,11 +135,12 @@ class AIOKafkaAdminClient:
         """Create topics.
 
         Args:
-            timeout_ms: the time that the broker may take, by default ``request_timeout_ms``.
-            validate_only: check the request without creating anything.
+            timeout_ms: the time that the broker may take, in ms. By default ``request_timeout_ms``.
+            validate_only: True only checks the request.
 
         Returns:
-            ``topic_errors``: name, error code (0 for success) and message of each topic. No error is raised.
+            ``topic_errors``: name, error code (0 for success) and message of each topic. No error is raised for a
+                topic.
         """
         request = CreateTopicsRequest(
             topics=[
@@ -166,7 +168,7 @@ class AIOKafkaAdminClient:
         """Delete topics with their data.
 
         Returns:
-            ``topic_error_codes``: name and error code (0 for success) of each topic. No error is raised.
+            ``topic_error_codes``: name and error code (0 for success) of each topic. No error is raised for a topic.
         """
         request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=timeout_ms or self._request_timeout_ms)
         return await self._to_controller(responses.DELETE_TOPICS, request, "topic_error_codes")
@@ -177,7 +179,7 @@ class AIOKafkaAdminClient:
         timeout_ms: int | None = None,
         validate_only: bool = False,
     ) -> Response:
-        """Raise the numbers of partitions.
+        """Increase the numbers of partitions.
 
         Returns:
             ``topic_errors``: name, error code and message of each topic.
@@ -200,11 +202,11 @@ class AIOKafkaAdminClient:
         return response
 
     async def list_topics(self) -> list[str]:
-        """Return the names of all topics, Kafka's own included."""
+        """Return the names of all topics, including Kafka's own."""
         return [topic["topic"] for topic in await self.describe_topics()]
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> list[Any]:
-        """Return topics as dictionaries, by default all. One that does not exist has ``error_code`` 3."""
+        """Return topics as dictionaries, by default all topics. A topic that does not exist has ``error_code`` 3."""
         found = await self._get_cluster_metadata(topics)
         described: list[Any] = found.to_object()["topics"]
         return described
@@ -218,12 +220,12 @@ class AIOKafkaAdminClient:
     async def delete_records(
         self, records_to_delete: Mapping[TopicPartition, RecordsToDelete], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete records of partitions, and return the first offset that each has then.
+        """Delete records of partitions. Return the first remaining offset of each partition.
 
         Raises:
             NotLeaderOrFollowerError: a partition does not exist.
             LeaderNotAvailableError: a partition has no leader.
-            OffsetOutOfRangeError: an offset is behind the end of the log.
+            OffsetOutOfRangeError: an offset is above the end of the log.
         """
         described = await self.describe_topics(sorted({tp.topic for tp in records_to_delete}))
         leaders = {
@@ -247,11 +249,14 @@ class AIOKafkaAdminClient:
     async def describe_configs(
         self, config_resources: Iterable[ConfigResource], include_synonyms: bool = False
     ) -> list[Response]:
-        """Return settings of topics and brokers: a response of each broker that is described, then one for all topics.
+        """Return settings of topics and brokers.
+
+        There is one response for each broker that is described, and one for all topics.
 
         Args:
-            config_resources: each with the names of the wanted settings as ``configs``, or None for all.
-            include_synonyms: whether each setting comes with all values that it has in the order of their rank.
+            config_resources: the resources. Each has the names of the requested settings as ``configs``, or None for
+                all settings.
+            include_synonyms: True includes all values of each setting, in order of precedence.
         """
         brokers, others = _by_target(config_resources)
         asked = [*brokers.items(), *([(None, others)] if others else [])]
@@ -272,10 +277,10 @@ class AIOKafkaAdminClient:
         return found
 
     async def alter_configs(self, config_resources: Iterable[ConfigResource]) -> list[Response]:
-        """Replace all settings of topics and brokers. Those that are not named return to their defaults.
+        """Replace all settings of topics and brokers. Settings that are not given return to their defaults.
 
         Returns:
-            A response for all topics, then one of each broker. No error is raised.
+            One response for all topics, then one for each broker. No error is raised for a resource.
         """
         brokers, others = _by_target(config_resources)
         found = []
@@ -304,11 +309,12 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[Response]:
-        """Return groups and their members: a response of each coordinator.
+        """Return groups and their members, with one response for each coordinator.
 
         Args:
-            group_coordinator_id: the id of the coordinator of all groups. By default it is looked up.
-            include_authorized_operations: whether each group ends with a number for what the user may do.
+            group_coordinator_id: the id of the broker that coordinates all these groups. By default it is looked up.
+            include_authorized_operations: True adds a number to each group that stands for the operations the user may
+                do.
         """
         by_node: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
@@ -323,7 +329,7 @@ class AIOKafkaAdminClient:
         return found
 
     async def list_consumer_groups(self, broker_ids: Iterable[int] | None = None) -> list[tuple[Any, ...]]:
-        """Return pairs of group id and protocol type of all groups, or of those of some coordinators.
+        """Return pairs of group id and protocol type, of all groups or of those that some brokers coordinate.
 
         Raises:
             KafkaError: the error of a broker.
@@ -342,7 +348,7 @@ class AIOKafkaAdminClient:
         return list(found)
 
     async def find_coordinator(self, group_id: str, coordinator_type: int = 0) -> int:
-        """Return the id of the coordinator of a group, or with ``coordinator_type`` 1 of a transactional id.
+        """Return the id of a group's coordinator. With ``coordinator_type`` 1: that of a transactional id.
 
         Raises:
             KafkaError: the error of the broker.
@@ -365,7 +371,9 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, for some partitions or all. -1 for a given one without.
+        """Return the committed offsets of a group, for the given partitions or for all.
+
+        -1 for a given partition that has no committed offset.
 
         Raises:
             KafkaError: the error of the coordinator.

@@ -16,12 +16,12 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigResource:
-    """A resource, and those of its settings that are read or changed.
+    """A resource, and the settings of it that are read or changed.
 
     Args:
         resource_type: the type or its name, such as ``"topic"``.
         name: the name of a topic, or the id of a broker.
-        configs: values by name of setting. Only the names count where settings are read. None: all.
+        configs: values by name of setting. For reading, only the names are used. None means all settings.
 
     Raises:
         KeyError: there is no such type.

@@ -16,7 +16,7 @@ class NewTopic:
         name: its name.
         num_partitions: the number of partitions, -1 with ``replica_assignments``.
         replication_factor: the number of replicas, -1 with ``replica_assignments``.
-        replica_assignments: the ids of the brokers of each partition, by its number.
+        replica_assignments: the ids of the brokers for each partition, by the partition's number.
         topic_configs: settings of the topic, by name.
 
     Raises:

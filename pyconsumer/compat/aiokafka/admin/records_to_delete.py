@@ -6,7 +6,7 @@ __all__ = ["RecordsToDelete"]
 
 
 class RecordsToDelete:
-    """The records to delete from a partition: those before an offset, -1 for all."""
+    """The records to delete from a partition: all records before an offset. -1 deletes all."""
 
     def __init__(self, before_offset: int) -> None:
         self.before_offset = before_offset

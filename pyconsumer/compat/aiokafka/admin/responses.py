@@ -1,4 +1,4 @@
-"""aiokafka's response objects, made from our messages.
+"""aiokafka's response objects, made from pyconsumer's messages.
 
 A response has the fields that its version has in aiokafka, under aiokafka's names: as attributes, where structures are
 tuples, and by ``to_object()`` as dictionaries. The table below maps them to ours.
@@ -41,13 +41,13 @@ __all__ = [
 
 
 class Field(NamedTuple):
-    """A field of a response.
+    """A field of a response, and its counterpart in pyconsumer's message.
 
     Attributes:
-        name: its name in aiokafka.
-        ours: its name in our message.
-        since: the first version that has it.
-        fields: of an array of structures the fields of each.
+        name: the field's name in aiokafka.
+        ours: the field's name in pyconsumer's message.
+        since: the first version that has the field.
+        fields: for an array of structures: the fields of each structure.
     """
 
     name: str
@@ -57,13 +57,13 @@ class Field(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The responses to one API.
+    """The form of the responses to one API.
 
     Attributes:
         api_key: the API.
-        message: our class.
+        message: pyconsumer's class of the message.
         last_version: the newest version that aiokafka knows.
-        fields: of all versions, in order.
+        fields: the fields of all versions, in order.
     """
 
     api_key: ApiKey
@@ -72,12 +72,12 @@ class Shape(NamedTuple):
     fields: tuple[Field, ...]
 
     def response(self, message: Message, version: int) -> Response:
-        """Return a message of a version as aiokafka's response object."""
+        """Return a message as aiokafka's response object of this version."""
         return _response_class(self, version)(*_values(self.fields, message, version))
 
 
 class Response:
-    """A response of a broker: its fields are attributes. A structure in an array is a tuple."""
+    """A response of a broker. Its fields are attributes. Structures in arrays are tuples."""
 
     API_KEY: ClassVar[int]
     API_VERSION: ClassVar[int]
@@ -100,7 +100,7 @@ class Response:
         return vars(self)[name]
 
     def to_object(self) -> dict[str, Any]:
-        """Return the fields as a dictionary. Structures in arrays are dictionaries, too."""
+        """Return the fields as a dictionary. Structures in arrays are also dictionaries."""
         return {field.name: _objects(field, vars(self)[field.name], self.API_VERSION) for field in type(self)._fields()}
 
     def __repr__(self) -> str:

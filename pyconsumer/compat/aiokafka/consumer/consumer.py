@@ -53,7 +53,7 @@ _NO_LIMIT: Final = 2**31 - 1
 
 
 def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, OffsetAndMetadata | int] | None:
-    """Return offsets in our form: aiokafka also accepts pairs of an offset and metadata."""
+    """Return offsets in pyconsumer's form. aiokafka also accepts pairs of an offset and metadata."""
     if offsets is None:
         return None
     return {
@@ -68,15 +68,15 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     Args:
         topics: names of topics to subscribe to.
-        configs: aiokafka's settings, and ours. ``loop``, ``consumer_timeout_ms`` (the polling interval of aiokafka's
-            iteration) and ``rebalance_timeout_ms`` have no effect.
+        configs: settings of aiokafka and of pyconsumer. ``loop``, ``consumer_timeout_ms`` (the polling interval of
+            aiokafka's iteration) and ``rebalance_timeout_ms`` have no effect.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats. A task takes part in
-    rebalances and commits, so a member that is busy with a record does not delay the others, and one without partitions
-    gets its share when another leaves. Reads of several tasks run one after the other.
+    ``start`` joins the group. Without a group it looks up all partitions. A thread sends heartbeats, and a task takes
+    part in rebalances and commits. So a member that is busy with a record does not delay the others. A member without
+    partitions gets some when another member leaves. If several tasks read, their reads run one after the other.
 
     Attributes:
         consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
@@ -110,14 +110,15 @@ class AIOKafkaConsumer(ConsumerInternals):
     # -- beginning and end -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect. If topics are subscribed, join the group, or find the partitions to read.
+        """Connect. If topics are subscribed, join the group. Without a group, look up the partitions to read.
 
-        It takes at most ``request_timeout_ms``. A rebalance that takes longer continues in the background.
+        The call takes at most ``request_timeout_ms``. A rebalance that takes longer continues in the background.
 
         Raises:
-            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the consumer then, too.
-            IllegalStateError: it was started or stopped before. It is an ``AssertionError``, too.
-            UnknownTopicOrPartitionError: without a group, a subscribed topic does not exist.
+            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. You must stop the consumer
+                all the same.
+            IllegalStateError: the consumer was started or stopped before. The error is also an ``AssertionError``.
+            UnknownTopicOrPartitionError: there is no group, and a subscribed topic does not exist.
             KafkaError: the group could not be joined.
         """
         check_may_start("AIOKafkaConsumer", began=self._began, stopped=self._stopped)
@@ -146,8 +147,8 @@ class AIOKafkaConsumer(ConsumerInternals):
     async def stop(self) -> None:
         """Commit if commits are automatic, leave the group, close the connections. A second call has no effect.
 
-        In a ``finally`` after an exception nothing is committed (aiokafka commits, and loses records that way). The
-        listener is not called, and errors of the group are logged.
+        In a ``finally`` after an exception nothing is committed. (aiokafka commits, and so loses records.) The listener
+        is not called, and errors of the group are logged.
 
         Raises:
             IllegalStateError: the listener called this.
@@ -182,7 +183,7 @@ class AIOKafkaConsumer(ConsumerInternals):
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Return the next record of these partitions, or of all. Wait until there is one.
+        """Return the next record of these partitions, or of all partitions. Wait until there is a record.
 
         Raises:
             ConsumerStoppedError: the consumer was stopped, before or during this call.
@@ -211,11 +212,12 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived.
-            max_records: the most records to return, by default ``max_poll_records``, which has no limit by default.
+            max_records: the most records to return. By default ``max_poll_records``, which itself is unlimited by
+                default.
 
         Raises:
-            ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, that
-                returns nothing.)
+            ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, the
+                result is empty.)
             ValueError: ``max_records`` is less than 1.
         """
         self._check_reads()
@@ -273,10 +275,10 @@ class AIOKafkaConsumer(ConsumerInternals):
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics by name, or by a pattern for the beginning of their names.
+        """Subscribe to topics by name, or by a pattern. The pattern must match the beginning of a topic's name.
 
         Raises:
-            TypeError: both or none of them are given, or one has a wrong type.
+            TypeError: topics and pattern are both given or both missing, or one has a wrong type.
             ValueError: the pattern is not a regular expression.
         """
         if bool(topics) == (pattern is not None):
@@ -296,7 +298,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         return frozenset(self.consumer.subscription())
 
     def unsubscribe(self) -> Awaitable[None]:
-        """Drop the subscription. The result must be awaited only if the next call subscribes again."""
+        """Drop the subscription. You must await the result only if the next call subscribes again."""
         self._listening.be_silent()
         return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
 
@@ -309,7 +311,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         return frozenset(self.consumer.assignment())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the partitions of a topic according to the metadata at hand, None if the topic is unknown."""
+        """Return the partitions of a topic from the metadata that the client has. None if the topic is unknown."""
         found = self.consumer.known_partitions(topic)
         return found or None
 
@@ -328,7 +330,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         """Continue from an offset.
 
         Raises:
-            ValueError: it is not an offset.
+            ValueError: ``offset`` is not a valid offset.
             IllegalStateError: the partition is not assigned.
         """
         number = whole_number(offset)
@@ -337,13 +339,19 @@ class AIOKafkaConsumer(ConsumerInternals):
         self.consumer.seek_kept(as_partition(partition), number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the start of the log, in these partitions or in all. Return when the positions are known."""
+        """Continue from the start of the log, in these partitions or in all.
+
+        The call returns when the positions are known.
+        """
         await self._assigned()
         self.consumer.seek_to_beginning(*partitions)
         return await self._positioned(partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue from the end of the log, in these partitions or in all, and return when the positions are known."""
+        """Continue from the end of the log, in these partitions or in all.
+
+        The call returns when the positions are known.
+        """
         await self._assigned()
         self.consumer.seek_to_end(*partitions)
         return await self._positioned(partitions)
@@ -354,7 +362,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Continue from the committed offsets, in these partitions or in all, and return the offsets."""
+        """Continue from the committed offsets, in these partitions or in all. Return these offsets."""
         await self._assigned()
         for tp in partitions:
             self._check_assigned(tp)
@@ -384,15 +392,15 @@ class AIOKafkaConsumer(ConsumerInternals):
         return frozenset(self.consumer.paused())
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark as of the last fetch."""
+        """Return the high watermark, as the last fetch reported it."""
         return self.consumer.highwater(partition)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the last stable offset as of the last fetch."""
+        """Return the last stable offset, as the last fetch reported it."""
         return self.consumer.last_stable_offset(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return the time of the last read in ms since the epoch. None before the first one."""
+        """Return the time of the last read in ms since the epoch. None before the first read."""
         self._check_assigned(partition)
         return self._read_at_ms
 
@@ -402,13 +410,14 @@ class AIOKafkaConsumer(ConsumerInternals):
         """Commit offsets, by default all positions of the present assignment.
 
         Args:
-            offsets: the next offset of each partition, or a pair of it and metadata.
+            offsets: for each partition the next offset to read, or a pair of that offset and metadata.
 
         Raises:
             ValueError: ``offsets`` is empty, or not a mapping of partitions to offsets.
-            IllegalStateError: a partition is not assigned, or went to another member.
+            IllegalStateError: a partition is not assigned, or now belongs to another member.
 
-        A call during a rebalance waits for its end, at most ``request_timeout_ms``. In a listener it does not.
+        During a rebalance the call waits until it has ended, at most ``request_timeout_ms``. In a listener it does not
+        wait.
         """
         if offsets is not None and (not isinstance(offsets, Mapping) or not offsets):
             raise ValueError(f"offsets must be a mapping of partitions to offsets, not {offsets!r}")
@@ -430,19 +439,19 @@ class AIOKafkaConsumer(ConsumerInternals):
         return found
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset of each log."""
+        """Return the first offset of each partition's log."""
         with unknown_is_timeout():
             return await self.consumer.beginning_offsets(partitions)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record."""
+        """Return the end of each partition's log: the offset after its last readable record."""
         with unknown_is_timeout():
             return await self.consumer.end_offsets(partitions)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after a time, in ms."""
+        """Return for each partition the first offset with a timestamp at or after the given time (ms)."""
         with unknown_is_timeout():
             found = await self.consumer.offsets_for_times(timestamps)
         return {

@@ -43,8 +43,8 @@ class AIOKafkaProducer(ProducerInternals):
     """A producer for programs that were written for aiokafka.
 
     Args:
-        configs: aiokafka's settings, and ours. ``max_batch_size`` is our ``batch_size``. Without
-            ``enable_idempotence`` and ``transactional_id``, ``acks`` is 1 by default. ``loop`` has no effect.
+        configs: settings of aiokafka and of pyconsumer. ``max_batch_size`` is pyconsumer's ``batch_size``. ``acks`` is
+            1 by default, unless ``enable_idempotence`` or ``transactional_id`` is set. ``loop`` has no effect.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
@@ -75,11 +75,12 @@ class AIOKafkaProducer(ProducerInternals):
         self._began = self._stopped = False
 
     async def start(self) -> None:
-        """Connect, and with a ``transactional_id`` prepare for transactions.
+        """Connect. With a ``transactional_id``, also prepare for transactions.
 
         Raises:
-            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the producer then, too.
-            IllegalStateError: it was started or stopped before. It is an ``AssertionError``, too.
+            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. You must stop the producer
+                all the same.
+            IllegalStateError: the producer was started or stopped before. The error is also an ``AssertionError``.
         """
         check_may_start("AIOKafkaProducer", began=self._began, stopped=self._stopped)
         self._began = True
@@ -127,9 +128,9 @@ class AIOKafkaProducer(ProducerInternals):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Enqueue a record to be sent, and return an asyncio future of its metadata, of None with ``acks=0``.
+        """Enqueue a record. Return an asyncio future of its metadata. With ``acks=0`` the result of the future is None.
 
-        The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
+        The order of the arguments is aiokafka's. It differs from :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """
         try:
             sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
@@ -142,14 +143,14 @@ class AIOKafkaProducer(ProducerInternals):
         raise crossed
 
     def create_batch(self) -> BatchBuilder:
-        """Return an empty batch, to fill and pass to :meth:`send_batch`."""
+        """Return an empty batch. Fill it and pass it to :meth:`send_batch`."""
         config = self.producer.config
         return BatchBuilder(config.batch_size, config.key_serializer, config.value_serializer)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Enqueue the records of a batch, in order, and return a future of the metadata of the first one.
+        """Enqueue the records of a batch, in order. Return a future of the metadata of the first record.
 
         Raises:
             IllegalStateError: the batch has no records, or the producer was stopped.
@@ -203,7 +204,7 @@ class AIOKafkaProducer(ProducerInternals):
         await self.producer.abort_transaction()
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """Run a block as a transaction: ``async with producer.transaction():``."""
+        """Run a block as a transaction, as in ``async with producer.transaction():``."""
         return border.context(self.producer.transaction())
 
     async def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_id: str) -> None:
@@ -211,7 +212,7 @@ class AIOKafkaProducer(ProducerInternals):
 
         Raises:
             ValueError: there is no group id.
-            KafkaError: as :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
+            KafkaError: see :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
         """
         if not group_id or not isinstance(group_id, str):
             await self.producer.send_offsets_to_transaction({}, "any")  # raises if no transaction is open

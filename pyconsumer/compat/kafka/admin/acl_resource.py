@@ -99,10 +99,10 @@ class ResourcePatternFilter(_Value):
         self.validate()
 
     def validate(self) -> None:
-        """Check the types of the attributes.
+        """Check that the attributes have the right types.
 
         Raises:
-            ValueError: one has a wrong type.
+            ValueError: an attribute has a wrong type.
         """
         _check(self.resource_type, ResourceType, "resource_type")
         _check(self.pattern_type, ACLResourcePatternType, "pattern_type")
@@ -123,7 +123,7 @@ class ResourcePattern(ResourcePatternFilter):
         """Check that the pattern names resources of one type.
 
         Raises:
-            ValueError: it does not.
+            ValueError: the pattern may name resources of several types.
         """
         super().validate()
         if self.resource_type is ResourceType.ANY:
@@ -151,10 +151,10 @@ class ACLFilter(_Value):
         self.validate()
 
     def validate(self) -> None:
-        """Check the types of the attributes.
+        """Check that the attributes have the right types.
 
         Raises:
-            ValueError: one has a wrong type.
+            ValueError: an attribute has a wrong type.
         """
         _check(self.operation, ACLOperation, "operation")
         _check(self.permission_type, ACLPermissionType, "permission_type")
@@ -168,7 +168,7 @@ class ACL(ACLFilter):
         """Check that the entry is for one operation of one resource.
 
         Raises:
-            ValueError: it is a filter.
+            ValueError: the entry is a filter.
         """
         super().validate()
         if self.operation is ACLOperation.ANY:

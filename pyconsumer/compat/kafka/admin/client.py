@@ -66,7 +66,8 @@ class KafkaAdminClient:
     """An admin client for programs that were written for kafka-python.
 
     Args:
-        configs: kafka-python's settings, and ours. With an ``api_version`` the constructor does not connect.
+        configs: settings of kafka-python and of pyconsumer. If ``api_version`` is given, the constructor does not
+            connect.
 
     Raises:
         NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
@@ -120,16 +121,17 @@ class KafkaAdminClient:
         """Return the features of the cluster by name (KIP-584).
 
         Args:
-            send_request_to_controller: ask the controller, otherwise any broker.
+            send_request_to_controller: True asks the controller. False asks any broker.
 
         Returns:
-            ``supported`` (first and last level), and of a finalized feature ``finalized`` and ``finalized_epoch``.
+            ``supported`` (first and last level) of each feature. For a finalized feature also ``finalized`` and
+            ``finalized_epoch``.
         """
         found = self.client.run(partial(cluster_calls.versions, of_controller=send_request_to_controller))
         return shapes.features(found)
 
     def api_versions(self) -> dict[int, tuple[int, int]]:
-        """Return the first and the last version of each API of a broker, by API key."""
+        """Return the first and last version of each API that a broker supports, by API key."""
         found = self.client.run(cluster_calls.versions)
         return {shapes.api_key(each.api_key): (each.min_version, each.max_version) for each in found.api_keys}
 
@@ -138,14 +140,14 @@ class KafkaAdminClient:
         topic_partitions: Mapping[str, Iterable[int]] | Iterable[str] | None = None,
         brokers: Iterable[int] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the folders of the brokers' logs with their disks, and the sizes of replicas.
+        """Return the folders of the brokers' logs with their disks and the sizes of the replicas.
 
         Args:
-            topic_partitions: numbers of partitions by topic, or names of topics. By default all.
+            topic_partitions: partition numbers by topic, or names of topics. By default all.
             brokers: ids of brokers. By default all.
 
         Returns:
-            ``broker`` and ``log_dirs`` of each broker.
+            ``broker`` and ``log_dirs`` for each broker.
         """
         wanted = self._partitions_of(topic_partitions)
         if brokers is None:
@@ -166,17 +168,17 @@ class KafkaAdminClient:
         """Elect leaders of partitions (KIP-460).
 
         Args:
-            election_type: 0 for the preferred leaders, 1 for any replica of partitions without a leader, which may
-                lose records.
-            topic_partitions: numbers of partitions by topic, or names of topics. By default all.
+            election_type: 0 elects the preferred leaders. 1 elects any replica of a partition without a leader, which
+                may lose records.
+            topic_partitions: partition numbers by topic, or names of topics. By default all.
 
         Returns:
-            ``replica_election_results``: the topics, each with number, error code and message of its partitions. The
-            code is 84 if a partition has its leader already.
+            ``replica_election_results``: for each topic the number, error code and message of its partitions. The code
+                is 84 if a partition needs no election.
 
         Raises:
-            KafkaError: the first error, unless ``raise_errors`` is False. Code 84 is none.
-            ValueError: there is no such type.
+            KafkaError: the first error, unless ``raise_errors`` is False. The code 84 does not count as an error.
+            ValueError: ``election_type`` is not 0 or 1.
         """
         if election_type not in (0, 1):
             raise ValueError(f"election_type is 0 (preferred) or 1 (unclean), not {election_type!r}")
@@ -206,10 +208,10 @@ class KafkaAdminClient:
         """Return the partitions whose replicas are being moved (KIP-455).
 
         Args:
-            topic_partitions: partitions, or numbers of partitions by topic. By default all.
+            topic_partitions: partitions, or partition numbers by topic. By default all.
 
         Returns:
-            ``replicas``, ``adding_replicas`` and ``removing_replicas`` of each such partition.
+            ``replicas``, ``adding_replicas`` and ``removing_replicas`` for each partition that is being moved.
         """
         wanted: dict[str, list[int]] | None = None
         if isinstance(topic_partitions, Mapping):
@@ -235,11 +237,11 @@ class KafkaAdminClient:
         }
 
     def list_topics(self) -> list[str]:
-        """Return the names of all topics, Kafka's own included."""
+        """Return the names of all topics, including Kafka's own."""
         return self.client.list_topics(include_internal=True)
 
     def describe_topics(self, topics: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """Return partitions, leaders and replicas of topics. One that does not exist has ``error_code`` 3."""
+        """Return partitions, leaders and replicas of topics. A topic that does not exist has ``error_code`` 3."""
         if topics is None:
             return [shapes.topic(found) for found in self.client.describe_topics()]
         described = []
@@ -253,11 +255,11 @@ class KafkaAdminClient:
     def describe_topic_partitions(
         self, topics: Iterable[str], response_partition_limit: int = 2000, cursor: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return one page of the partitions of topics: ``topics`` and ``next_cursor`` (None on the last page).
+        """Return one page of the partitions of topics. It has ``topics`` and ``next_cursor`` (None on the last page).
 
         Args:
-            response_partition_limit: the most partitions of a page.
-            cursor: ``next_cursor`` of the previous page, or None for the first one.
+            response_partition_limit: the largest number of partitions on a page.
+            cursor: the ``next_cursor`` of the previous page. None for the first page.
         """
         return shapes.page(self.describe_topics(sorted(set(topics))), response_partition_limit, cursor)
 
@@ -272,13 +274,13 @@ class KafkaAdminClient:
         """Create topics.
 
         Args:
-            new_topics: names, :class:`NewTopic`, or a mapping of names to options: ``num_partitions``,
-                ``replication_factor``, ``assignments``, ``configs``.
-            wait_for_metadata: whether to wait until every partition has a leader.
+            new_topics: names, :class:`NewTopic` objects, or a mapping from names to options. The options are
+                ``num_partitions``, ``replication_factor``, ``assignments`` and ``configs``.
+            wait_for_metadata: True waits until every partition has a leader.
 
         Raises:
             KafkaError: the first error, unless ``raise_errors`` is False.
-            ValueError: no topic is given, or both ``validate_only`` and ``wait_for_metadata``.
+            ValueError: no topic is given, or both ``validate_only`` and ``wait_for_metadata`` are True.
         """
         if validate_only and wait_for_metadata:
             raise ValueError("wait_for_metadata cannot be used with validate_only, which creates no topic")
@@ -324,8 +326,8 @@ class KafkaAdminClient:
         """Increase the number of partitions.
 
         Args:
-            topic_partitions: by topic the total number, :class:`NewPartitions`, or a mapping with ``count`` and
-                ``assignments``.
+            topic_partitions: for each topic the total number of partitions, a :class:`NewPartitions`, or a mapping with
+                ``count`` and ``assignments``.
 
         Raises:
             KafkaError: the first error, unless ``raise_errors`` is False.
@@ -344,7 +346,7 @@ class KafkaAdminClient:
         timeout_ms: int | None = None,
         partition_leader_id: int | None = None,
     ) -> dict[TopicPartition, dict[str, int]]:
-        """Delete records before an offset (-1: all). ``partition_leader_id`` has no effect."""
+        """Delete the records before an offset (-1: all records). ``partition_leader_id`` has no effect."""
         self._known(records_to_delete)
         left = self.client.delete_records(records_to_delete, timeout_ms=timeout_ms)
         return {
@@ -373,7 +375,10 @@ class KafkaAdminClient:
         isolation_level: Any = IsolationLevel.READ_UNCOMMITTED,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first or last offset of partitions, or the first one at or after a time. -1 if there is none."""
+        """Return an offset of each partition: the first, the last, or the first at or after a time.
+
+        -1 if there is none.
+        """
         found = self.client.list_offsets(
             {tp: _spec(given) for tp, given in topic_partition_specs.items()},
             isolation_level=IsolationLevel.build_from(isolation_level).name.lower(),
@@ -389,11 +394,12 @@ class KafkaAdminClient:
         include_synonyms: bool = False,
         config_filter: Any = "modified",
     ) -> dict[str, dict[str, dict[str, Any]]]:
-        """Return settings by type of resource, name of resource and name of setting.
+        """Return settings, by type of resource, name of resource and name of setting.
 
         Args:
-            include_synonyms: ignored. The result has no synonyms.
-            config_filter: ``modified`` (those that are not defaults), ``dynamic``, ``default``, ``static`` or ``all``.
+            include_synonyms: has no effect, since the result has no synonyms.
+            config_filter: the settings to return: ``modified`` (no defaults), ``dynamic``, ``default``, ``static`` or
+                ``all``.
         """
         wanted = ConfigFilterType.build_from(config_filter)
         found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -404,7 +410,7 @@ class KafkaAdminClient:
         return found
 
     def list_config_resources(self, resource_types: Iterable[Any] | None = None) -> dict[str, list[str]]:
-        """Return the names of topics and brokers, by type of resource. Other types are not listed here."""
+        """Return the names of topics and brokers, by type of resource. Other types of resources are not listed."""
         wanted = {str(getattr(each, "name", each)).upper() for each in resource_types or ("TOPIC", "BROKER")}
         found: dict[str, list[str]] = {}
         if "TOPIC" in wanted:
@@ -427,15 +433,16 @@ class KafkaAdminClient:
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Change settings, and leave the others unchanged.
+        """Change the given settings, and no others.
 
         Args:
-            config_resources: with values, or pairs of :class:`AlterConfigOp` (``SET`` or ``DELETE``) and value.
-            raise_on_unknown: whether to raise ValueError for a setting that the resource does not have.
+            config_resources: resources with values, or with pairs of an :class:`AlterConfigOp` (``SET`` or ``DELETE``)
+                and a value.
+            raise_on_unknown: True raises ValueError for a setting that the resource does not have.
             incremental: True or None.
 
         Returns:
-            ``"OK"`` or the message of the error, by type and name of resource.
+            ``"OK"`` or an error message, by type and name of resource.
 
         Raises:
             ValueError: a setting is unknown, an operation is not supported, or ``incremental`` is False.
@@ -462,7 +469,7 @@ class KafkaAdminClient:
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Reset the named settings, or all modified ones, to their defaults. See :meth:`alter_configs`."""
+        """Reset settings to their defaults: the given ones, or all modified ones. See :meth:`alter_configs`."""
         found: dict[str, dict[str, str]] = {}
         for resource in config_resources:
             if raise_on_unknown:
@@ -497,7 +504,7 @@ class KafkaAdminClient:
         states_filter: Iterable[Any] | None = None,
         types_filter: Iterable[Any] | None = None,
     ) -> list[dict[str, str]]:
-        """Return all groups, or those of some coordinators, states and types."""
+        """Return all groups, or only those of some coordinators, states and types."""
         found = self.client.list_groups(
             states=shapes.states(states_filter or ()), types=shapes.types(types_filter or ())
         )
@@ -510,7 +517,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> dict[str, dict[str, Any]]:
-        """Return groups and their members by group id. One that does not exist is ``Dead``."""
+        """Return groups and their members, by group id. A group that does not exist is ``Dead``."""
         found = {}
         for group_id in group_ids:
             try:
@@ -520,7 +527,7 @@ class KafkaAdminClient:
         return found
 
     def delete_groups(self, group_ids: Iterable[str], group_coordinator_id: int | None = None) -> dict[str, str]:
-        """Delete groups without members, and return by group ``"OK"`` or the name of the error."""
+        """Delete groups that have no members. Return for each group ``"OK"`` or the name of the error."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
         return {group: "OK" if error is None else border.kind(error).__name__ for group, error in outcome.items()}
 
@@ -528,7 +535,8 @@ class KafkaAdminClient:
         """Return committed offsets by group.
 
         Args:
-            group_specs: a group, groups, or a mapping of groups to partitions (None: all that have one).
+            group_specs: a group, several groups, or a mapping from groups to partitions. None means all partitions with
+                a committed offset.
         """
         if isinstance(group_specs, str):
             group_specs = [group_specs]
@@ -544,7 +552,7 @@ class KafkaAdminClient:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group_coordinator_id: int | None = None,
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Set the committed offsets of a group without members, and return the class of each partition's error."""
+        """Set the committed offsets of a group that has no members. Return the error class for each partition."""
         if not offsets:
             return {}
         outcome: type[KafkaError] = NoError
@@ -557,13 +565,15 @@ class KafkaAdminClient:
     def reset_group_offsets(
         self, group_id: str, offset_specs: Mapping[TopicPartition, Any], group_coordinator_id: int | None = None
     ) -> dict[TopicPartition, dict[str, Any]]:
-        """Set the committed offsets of a group without members. Offsets outside a log are moved to its nearest end.
+        """Set the committed offsets of a group that has no members.
+
+        If an offset is outside the log, the nearest end of the log is used.
 
         Args:
             offset_specs: an offset, :class:`OffsetSpec` or :class:`OffsetTimestamp` for each partition.
 
         Returns:
-            ``error`` (a class) and ``offset`` of each partition.
+            ``error`` (an error class) and ``offset`` for each partition.
         """
         for tp, given in offset_specs.items():
             if whole_number(given) is None:
@@ -589,7 +599,10 @@ class KafkaAdminClient:
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], group_coordinator_id: int | None = None
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Delete the committed offsets of a group for partitions, and return the class of each partition's error."""
+        """Delete the committed offsets of a group for the given partitions.
+
+        Return the error class for each partition.
+        """
         wanted = list(partitions)
         outcome: type[KafkaError] = NoError
         try:
@@ -602,12 +615,12 @@ class KafkaAdminClient:
     def remove_group_members(
         self, group_id: str, members: Iterable[MemberToRemove], group_coordinator_id: int | None = None
     ) -> dict[str | None, type[KafkaError]]:
-        """Remove members from a group, so that the others get their partitions at once (KIP-345).
+        """Remove members from a group, so that the other members get their partitions at once (KIP-345).
 
-        A removed member that still runs joins again.
+        If a removed member is still running, it joins again.
 
         Returns:
-            The class of each member's error, by its member id, or by its instance id without one.
+            The error class for each member, by its member id. If it has none, by its instance id.
         """
         wanted = list(members)
         if not wanted:
@@ -618,7 +631,7 @@ class KafkaAdminClient:
     # -- groups, by the names of kafka-python 2.x --------------------------------------------------------------------
 
     def list_consumer_groups(self, broker_ids: Iterable[int] | None = None) -> list[tuple[str, str]]:
-        """Return pairs of group id and protocol type (kafka-python 2.x)."""
+        """Return pairs of group id and protocol type, as in kafka-python 2.x."""
         return [(group["group_id"], group["protocol_type"]) for group in self.list_groups(broker_ids)]
 
     def describe_consumer_groups(
@@ -627,7 +640,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[GroupInformation]:
-        """Return groups as tuples (kafka-python 2.x)."""
+        """Return groups as tuples, as in kafka-python 2.x."""
         return [shapes.old_group(group) for group in self.describe_groups(group_ids).values()]
 
     def list_consumer_group_offsets(
@@ -636,7 +649,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, -1 for requested partitions that have none."""
+        """Return the committed offsets of a group. -1 for a requested partition that has none."""
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         found = self.client.list_group_offsets(group_id, wanted)
         return {**dict.fromkeys(wanted or (), OffsetAndMetadata(-1)), **found}
@@ -644,7 +657,7 @@ class KafkaAdminClient:
     def delete_consumer_groups(
         self, group_ids: Iterable[str], group_coordinator_id: int | None = None
     ) -> list[tuple[str, type[KafkaError]]]:
-        """Delete groups, and return pairs of group id and class of the error (kafka-python 2.x)."""
+        """Delete groups. Return pairs of group id and error class, as in kafka-python 2.x."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
         return [(group, NoError if error is None else border.kind(error)) for group, error in outcome.items()]
 
@@ -658,7 +671,7 @@ class KafkaAdminClient:
         duration_filter_ms: int | None = None,
         transactional_id_pattern: str | None = None,
     ) -> dict[int, list[TransactionListing]]:
-        """Return the transactional ids that brokers know, by broker."""
+        """Return the transactional ids that each broker coordinates."""
         found = self.client.list_transactions(
             states=shapes.transaction_states(state_filters or ()),
             producer_ids=producer_id_filters or (),
@@ -680,7 +693,7 @@ class KafkaAdminClient:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], broker_id: int | None = None
     ) -> dict[TopicPartition, PartitionProducerState]:
-        """Return the producers that the leaders of partitions know. ``broker_id`` has no effect."""
+        """Return the active producers of partitions, as the leaders know them. ``broker_id`` has no effect."""
         found = self.client.describe_producers(partitions)
         return {tp: PartitionProducerState([shapes.producer(each) for each in states]) for tp, states in found.items()}
 
@@ -700,7 +713,7 @@ class KafkaAdminClient:
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900_000
     ) -> list[dict[str, Any]]:
-        """Return transactions that have been open for five minutes longer than brokers allow."""
+        """Return transactions that have been open for five minutes longer than the brokers allow."""
         names = sorted(
             {each.transactional_id for found in self.list_transactions(broker_ids).values() for each in found}
         )

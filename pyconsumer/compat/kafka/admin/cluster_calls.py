@@ -1,4 +1,4 @@
-"""Calls of kafka-python's admin client that our own does not have: elections, log directories, versions, members."""
+"""Admin calls that only kafka-python has: elections, log directories, API versions, removal of members."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ _FIRST_VERSION_WITH_MEMBERS = 3  # of LeaveGroup
 
 
 class Client(pyconsumer.KafkaAdminClient):
-    """Our admin client, with calls that are not its own."""
+    """pyconsumer's admin client with additional calls."""
 
     @property
     def metadata(self) -> Metadata:
-        """The brokers that are known."""
+        """The known brokers."""
         return self._calls.metadata
 
     def run(self, steps: Callable[[Calls, float], Steps[R]], timeout_ms: int | None = None) -> R:
         """Run a call.
 
         Args:
-            steps: a function of the requests of this client and of the deadline (monotonic seconds).
+            steps: the call, as a function of this client's requests and of the deadline (monotonic seconds).
 
         Raises:
-            KafkaTimeoutError: it did not succeed in time.
+            KafkaTimeoutError: the call did not succeed in time.
         """
         return self._run(lambda deadline: steps(self._calls, deadline), timeout_ms)
 
 
 class PartitionResult(NamedTuple):
-    """The outcome of an election: an error code, 0 for success, 84 if none was needed."""
+    """The outcome of an election: an error code. 0 means success, 84 that no election was needed."""
 
     partition_id: int
     error_code: int
@@ -83,10 +83,12 @@ class ReplicaElectionResult(NamedTuple):
 def elect_leaders(
     calls: Calls, deadline: float, *, election_type: int, partitions: Mapping[str, Iterable[int]], timeout_ms: int
 ) -> Steps[ElectLeadersResponse]:
-    """Elect the preferred leaders of partitions, or with ``election_type`` 1 any of partitions without a leader.
+    """Elect the preferred leaders of partitions.
+
+    With ``election_type`` 1, elect any replica of a partition without a leader.
 
     Args:
-        timeout_ms: the time that the controller may take.
+        timeout_ms: the time that the controller may take, in ms.
 
     Raises:
         KafkaError: the whole request was rejected.
@@ -117,7 +119,7 @@ def _moved(response: ElectLeadersResponse) -> KafkaError | None:
 
 
 def first_error(results: Iterable[ReplicaElectionResult]) -> KafkaError | None:
-    """Return the first error of elections. It is none that a partition has its leader already."""
+    """Return the first error of elections. A partition that needed no election does not count as an error."""
     for topic, partitions in results:
         for number, code, message in partitions:
             if code not in (0, ElectionNotNeededError.errno):
@@ -128,7 +130,7 @@ def first_error(results: Iterable[ReplicaElectionResult]) -> KafkaError | None:
 def log_dirs(
     calls: Calls, deadline: float, *, broker: int, partitions: Mapping[str, Iterable[int]]
 ) -> Steps[list[DescribeLogDirsResult]]:
-    """Return the folders of a broker's logs, with the sizes of its replicas of partitions.
+    """Return the folders of a broker's logs, with the sizes of its replicas.
 
     Raises:
         BrokerNotAvailableError: there is no such broker.
@@ -153,10 +155,10 @@ def log_dirs(
 def reassignments(
     calls: Calls, deadline: float, *, partitions: Mapping[str, Iterable[int]] | None, timeout_ms: int
 ) -> Steps[list[OngoingTopicReassignment]]:
-    """Return the partitions whose replicas are being moved, by default of all topics.
+    """Return the partitions whose replicas are being moved. By default, look at all topics.
 
     Args:
-        timeout_ms: the time that the controller may take.
+        timeout_ms: the time that the controller may take, in ms.
 
     Raises:
         KafkaError: the request was rejected.
@@ -184,7 +186,7 @@ def versions(calls: Calls, deadline: float, *, of_controller: bool = False) -> S
     """Return the APIs and features of a broker.
 
     Args:
-        of_controller: ask the controller, otherwise any broker.
+        of_controller: True asks the controller. False asks any broker.
     """
     request = ApiVersionsRequest(client_software_name="pyconsumer", client_software_version=pyconsumer.__version__)
     return calls.call(
@@ -202,7 +204,7 @@ def versions(calls: Calls, deadline: float, *, of_controller: bool = False) -> S
 def remove_members(
     calls: Calls, deadline: float, *, group_id: str, members: Iterable[Any]
 ) -> Steps[dict[str | None, int]]:
-    """Remove members from a group. Return the error code of each, by member id or instance id.
+    """Remove members from a group. Return the error code for each member, by member id or instance id.
 
     Raises:
         KafkaError: the coordinator's error for the whole request.

@@ -1,4 +1,4 @@
-"""Conversion of our results into kafka-python's: dictionaries with the names of Kafka's protocol, and tuples of 2.x."""
+"""Conversion of pyconsumer's results into kafka-python's dictionaries and tuples."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ __all__ = [
 
 
 class Response(dict[str, Any]):
-    """A response: a dictionary as in kafka-python 3.x, whose entries are also attributes, as in 2.x."""
+    """A response: a dictionary as in kafka-python 3.x. Its entries are also attributes, as in 2.x."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -85,7 +85,7 @@ class Response(dict[str, Any]):
 
 
 def code(error: KafkaError | None) -> tuple[int, str | None]:
-    """Return the code of an error and its message, or 0 for success."""
+    """Return the code and the message of an error. The code is 0 for success."""
     if error is None:
         return 0, None
     return (error.errno if isinstance(error, BrokerResponseError) else -1), text_of(border.crossed(error))
@@ -124,7 +124,7 @@ def features(found: ApiVersionsResponse) -> dict[str, dict[str, Any]]:
 
 
 def api_key(number: int) -> int:
-    """Return an API key, with its name if that is known."""
+    """Return an API key together with its name, if the name is known."""
     try:
         return ApiKey(number)
     except ValueError:
@@ -148,7 +148,7 @@ def _plain(found: Struct) -> dict[str, Any]:
 
 
 def reassignment(found: OngoingPartitionReassignment) -> dict[str, list[int]]:
-    """Return the replicas of a partition that is being moved, without its number."""
+    """Return the replicas of a partition that is being moved, but not the partition's number."""
     return {name: numbers for name, numbers in _plain(found).items() if name != "partition_index"}
 
 
@@ -170,7 +170,7 @@ def elected(found: ElectLeadersResponse) -> Response:
 
 
 def topic(found: ours.TopicDescription) -> dict[str, Any]:
-    """Return a topic with the keys of kafka-python 3.x, and those of 2.x beside them."""
+    """Return a topic with the keys of kafka-python 3.x and those of 2.x."""
     partitions = [
         {
             "error_code": each.error_code,
@@ -214,7 +214,7 @@ def page(topics: Iterable[Mapping[str, Any]], limit: int, cursor: Mapping[str, A
     Args:
         topics: results of :func:`topic`, in order.
         limit: the most partitions of the page.
-        cursor: the topic and partition with which the page begins, or None for the first page.
+        cursor: the topic and partition with which the page begins. None for the first page.
     """
     begin = ("", -1) if cursor is None else (cursor["topic_name"], cursor["partition_index"])
     shown: list[dict[str, Any]] = []
@@ -235,7 +235,7 @@ def page(topics: Iterable[Mapping[str, Any]], limit: int, cursor: Mapping[str, A
 
 
 def created(wanted: Iterable[ours.NewTopic], outcome: Mapping[str, KafkaError | None]) -> Response:
-    """Return the outcome for topics to create."""
+    """Return the outcome of the creation of topics."""
     topics = []
     for each in wanted:
         number, message = code(outcome[each.name])
@@ -252,7 +252,7 @@ def created(wanted: Iterable[ours.NewTopic], outcome: Mapping[str, KafkaError | 
 
 
 def deleted(outcome: Mapping[str, KafkaError | None]) -> Response:
-    """Return the outcome for topics to delete."""
+    """Return the outcome of the deletion of topics."""
     codes = {name: code(error) for name, error in outcome.items()}
     return Response(
         topics=[
@@ -295,7 +295,7 @@ def is_wanted(entry: ours.ConfigEntry, wanted: ConfigFilterType) -> bool:
 
 
 def add_outcome(found: dict[str, dict[str, str]], resource: ConfigResource, outcome: str) -> None:
-    """Add the outcome for a resource whose settings were changed."""
+    """Add the outcome for a resource to ``found``."""
     found.setdefault(resource.resource_type.name.lower(), {})[str(resource.name)] = outcome
 
 
@@ -303,17 +303,17 @@ def add_outcome(found: dict[str, dict[str, str]], resource: ConfigResource, outc
 
 
 def states(given: Iterable[Any]) -> list[str]:
-    """Return the names of groups' states in the protocol's spelling."""
+    """Return names of groups' states as the protocol spells them."""
     return [GroupState.value_for(each) for each in given]
 
 
 def types(given: Iterable[Any]) -> list[str]:
-    """Return the names of groups' types in the protocol's spelling."""
+    """Return names of groups' types as the protocol spells them."""
     return [GroupType.value_for(each) for each in given]
 
 
 def listing(found: ours.GroupListing) -> dict[str, str]:
-    """Return a group as listed."""
+    """Return a group in the form for a list of groups."""
     return {
         "group_id": found.group_id,
         "protocol_type": found.protocol_type,
@@ -399,12 +399,12 @@ def old_group(found: Mapping[str, Any]) -> GroupInformation:
 
 
 def transaction_states(given: Iterable[Any]) -> list[str]:
-    """Return the names of transactions' states in the protocol's spelling."""
+    """Return names of transactions' states as the protocol spells them."""
     return [TransactionState.value_for(each) for each in given]
 
 
 def transaction_listing(found: ours.TransactionListing) -> TransactionListing:
-    """Return a transactional id as listed."""
+    """Return a transactional id in the form for a list of ids."""
     return TransactionListing(found.transactional_id, found.producer_id, TransactionState.build_from(found.state))
 
 

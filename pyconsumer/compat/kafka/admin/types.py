@@ -119,12 +119,12 @@ class ConfigSourceType(IntEnum):
 
 
 class ConfigResource:
-    """A resource, and those of its settings that are requested or changed.
+    """A resource, and the settings of it that are requested or changed.
 
     Args:
         resource_type: the type or its name, such as ``"topic"``.
         name: the name of a topic, or the id of a broker.
-        configs: names of settings, or a mapping of them to values, or None for all.
+        configs: names of settings, or a mapping from names to values. None means all settings.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ConfigResource:
 
 
 class NewTopic:
-    """A topic to create. -1 leaves a number to the broker."""
+    """A topic to create. A number of -1 is chosen by the broker."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class NewTopic:
 
 
 class NewPartitions:
-    """The new number of partitions of a topic and, optionally, the brokers of the new ones."""
+    """The new number of partitions of a topic, and optionally the brokers for the new partitions."""
 
     def __init__(self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None) -> None:
         self.total_count = total_count
@@ -178,11 +178,11 @@ class OffsetSpec(IntEnum):
 
 
 class OffsetTimestamp(int):
-    """A time in ms: a plain number would be an offset."""
+    """A time in ms. This class is needed because a plain number would be read as an offset."""
 
 
 class IsolationLevel(_Named):
-    """Visibility of records of open transactions."""
+    """Isolation levels: they decide whether records of open transactions are visible."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -211,7 +211,10 @@ class GroupType(str, _Named):
 
 
 class MemberToRemove(NamedTuple):
-    """A member to remove from a group: its member id, or the instance id of a static one, and a reason to log."""
+    """A member to remove from a group.
+
+    It has a member id, or the instance id of a static member, and a reason for the log.
+    """
 
     member_id: str | None = None
     group_instance_id: str | None = None
@@ -233,7 +236,7 @@ class TransactionState(str, _Named):
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id, as listed."""
+    """A transactional id in the result of ``list_transactions``."""
 
     transactional_id: str
     producer_id: int
@@ -241,7 +244,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """The transaction of a transactional id. Its start is -1 if it is not open."""
+    """The transaction of a transactional id. Its start is -1 if no transaction is open."""
 
     coordinator_id: int
     state: TransactionState
@@ -253,7 +256,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """A producer that the leader of a partition knows. The offset is -1 without an open transaction."""
+    """A producer, as the leader of a partition knows it. The offset is -1 if it has no open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -270,7 +273,7 @@ class PartitionProducerState(NamedTuple):
 
 
 class AbortTransactionSpec(NamedTuple):
-    """The transaction of a producer in a partition, to be aborted."""
+    """Names a producer's transaction in a partition that must be aborted."""
 
     topic_partition: TopicPartition
     producer_id: int

@@ -11,19 +11,19 @@ __all__ = ["ConsumerRecord"]
 
 
 class ConsumerRecord(NamedTuple):
-    """A consumed record, the tuple that kafka-python's consumer returns.
+    """A consumed record, in the form of kafka-python's tuple.
 
     Args (all readable as attributes, too):
         topic, partition: the partition of the record.
-        leader_epoch: of the leader that wrote the batch, -1 if unknown.
+        leader_epoch: epoch of the leader that wrote the batch, -1 if unknown.
         offset: the offset in the partition.
-        timestamp: in ms since the epoch, -1 if unknown.
-        timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime).
-        key, value: as deserialized, None if the record has none.
+        timestamp: the timestamp in ms since the epoch. -1 if unknown.
+        timestamp_type: 0 if the producer has set it (CreateTime), 1 if the broker has set it (LogAppendTime).
+        key, value: the deserialized key and value, or None if the record has none.
         headers: a list of pairs of name and value.
-        checksum: always None: whole batches have one.
-        serialized_key_size, serialized_value_size: size in bytes as sent, -1 for None.
-        serialized_header_size: size of all names and values of headers in bytes, -1 without headers.
+        checksum: always None, because only whole batches have a checksum.
+        serialized_key_size, serialized_value_size: the sizes in bytes as sent. -1 for None.
+        serialized_header_size: the size of all names and values of headers in bytes. -1 if there are no headers.
     """
 
     # The decoder makes these without __new__: its ``forms.pxi`` and ``record.make_form`` have the same order.
@@ -43,5 +43,5 @@ class ConsumerRecord(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Return the partition of the record, as our own records do."""
+        """Return the partition of the record, under the name that pyconsumer's own records have."""
         return TopicPartition(self.topic, self.partition)

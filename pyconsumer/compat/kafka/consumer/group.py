@@ -46,16 +46,17 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
 
     Args:
         topics: names of topics to subscribe to.
-        configs: kafka-python's settings, and ours. With an ``api_version`` the constructor does not connect.
+        configs: settings of kafka-python and of pyconsumer. If ``api_version`` is given, the constructor does not
+            connect.
 
     Raises:
         NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differences from :class:`pyconsumer.KafkaConsumer`: the constructor connects. ``bootstrap_servers`` is
+    Differences from :class:`pyconsumer.KafkaConsumer`: The constructor connects. ``bootstrap_servers`` is
     ``localhost:9092`` by default, and the defaults of assignors and timeouts are kafka-python's. Calls for offsets and
-    metadata take at most ``request_timeout_ms``. The first argument of ``close`` is ``autocommit``. A pattern is for
-    the beginning of a topic's name.
+    metadata take at most ``request_timeout_ms``. The first argument of ``close`` is ``autocommit``. A pattern must
+    match only the beginning of a topic's name.
     """
 
     #: kafka-python's defaults by name.
@@ -87,8 +88,8 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         """Check that a broker can be reached.
 
         Args:
-            timeout_ms: longest time to wait; ``bootstrap_timeout_ms`` by default.
-            refresh: ignored. Every call sends a request.
+            timeout_ms: longest time to wait, in ms. By default ``bootstrap_timeout_ms``.
+            refresh: has no effect. Every call sends a request.
 
         Raises:
             NoBrokersAvailableError: no broker could be reached in time.
@@ -106,7 +107,7 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         return self._subscriptions.assignment()
 
     def group_metadata(self) -> ConsumerGroupMetadata:  # type: ignore[override]
-        """Return this member's identity in its group, and its state. Any thread may call this."""
+        """Return this member's identity in its group, and the state of the member. Any thread may call this."""
         group = self._delegate.coordinator
         if group is None:
             return ConsumerGroupMetadata(None)
@@ -126,12 +127,12 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics by name, or by a pattern for the beginning of their names.
+        """Subscribe to topics by name, or by a pattern. The pattern must match the beginning of a topic's name.
 
         Raises:
-            ValueError: neither topics nor a pattern are given.
-            TypeError: ``topics`` is one text, not several.
-            IllegalStateError: both are given.
+            ValueError: topics and pattern are both missing.
+            TypeError: ``topics`` is a text instead of a list.
+            IllegalStateError: both topics and a pattern are given.
         """
         if isinstance(topics, str):
             raise TypeError(f"topics must be a list of names, not the text {topics!r}")
@@ -150,11 +151,11 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived. 0 returns at once.
-            max_records: the most records to return; by default ``max_poll_records``.
+            max_records: the most records to return. By default ``max_poll_records``.
             update_offsets: must be True.
 
         Raises:
-            ValueError: ``update_offsets`` is False, which kafka-python uses for its own iteration.
+            ValueError: ``update_offsets`` is False. (kafka-python uses this value for its own iteration.)
         """
         if self._subscriptions.has_none:
             with border.context(self._guard):
@@ -172,21 +173,24 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after a time. Raise ``KafkaTimeoutError`` for an unknown partition."""
+        """Return the first offset at or after a time. Raises ``KafkaTimeoutError`` for an unknown partition."""
         with unknown_is_timeout():
             return super().offsets_for_times(timestamps, timeout_ms)
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Raises as :meth:`offsets_for_times`."""
+        """Return the first offset of each log. Errors are those of :meth:`offsets_for_times`."""
         with unknown_is_timeout():
             return super().beginning_offsets(partitions, timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record. Raises as :meth:`offsets_for_times`."""
+        """Return the offset after the last readable record of each log.
+
+        Errors are those of :meth:`offsets_for_times`.
+        """
         with unknown_is_timeout():
             return super().end_offsets(partitions, timeout_ms)
 
@@ -195,7 +199,7 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: Callable[..., object] | None = None,
     ) -> RequestFuture[None]:
-        """Commit offsets without waiting. ``default_offset_commit_callback`` is called if no callback is given."""
+        """Commit offsets without waiting. If no callback is given, ``default_offset_commit_callback`` is called."""
         callback = self._default_callback if callback is None else callback
         future = super().commit_async(offsets, None if callback is None else border.callback(callback))
         future.add_callback(lambda done: done.exception and border.crossed(done.exception))
@@ -207,8 +211,8 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         """Close the consumer.
 
         Args:
-            autocommit: False omits the last automatic commit, True makes it. By default it is made unless an exception
-                is being handled, as in ``finally: consumer.close()``.
+            autocommit: True makes the last automatic commit, False leaves it out. By default it is made, unless an
+                exception is being handled, as in ``finally: consumer.close()``.
             timeout_ms: longest time for all of this, by default 30 s.
         """
         self._close(timeout_ms, None, commit=None if autocommit is None else bool(autocommit))

@@ -31,13 +31,14 @@ class ConsumerProtocolMemberMetadata(_Values):
     """The subscription of a member.
 
     Args:
-        version: of the format. It has no effect: members use the highest version that they share.
-        subscription: names of topics.
-        user_data: bytes of the assignor's own.
-        topics: another name of ``subscription``.
-        owned_partitions: pairs of a topic and its partitions that the member had before.
-        generation_id: the generation in which it had them, -1 if unknown.
-        rack_id: its rack.
+        version: version of the format. It has no effect, since members use the highest version that all of them
+            support.
+        subscription: names of the subscribed topics.
+        user_data: bytes of the assignor itself.
+        topics: the same as ``subscription``.
+        owned_partitions: the partitions that the member had before, as pairs of a topic and partition numbers.
+        generation_id: the generation in which the member had these partitions, -1 if unknown.
+        rack_id: the member's rack.
     """
 
     _NAMES = ("version", "subscription", "user_data", "owned_partitions", "generation_id", "rack_id")
@@ -62,7 +63,7 @@ class ConsumerProtocolMemberMetadata(_Values):
 
     @property
     def topics(self) -> list[str]:
-        """Another name of ``subscription``."""
+        """The same as ``subscription``."""
         return self.subscription
 
 
@@ -70,10 +71,10 @@ class ConsumerProtocolMemberAssignment(_Values):
     """The assignment of a member.
 
     Args:
-        version: of the format. It has no effect.
-        assignment: pairs of a topic and its partitions.
-        user_data: bytes of the assignor's own.
-        assigned_partitions: another name of ``assignment``.
+        version: version of the format. It has no effect.
+        assignment: pairs of a topic and its partition numbers.
+        user_data: bytes of the assignor itself.
+        assigned_partitions: the same as ``assignment``.
     """
 
     _NAMES = ("version", "assignment", "user_data")
@@ -95,7 +96,7 @@ class ConsumerProtocolMemberAssignment(_Values):
 
     @property
     def assigned_partitions(self) -> list[tuple[str, list[int]]]:
-        """Another name of ``assignment``."""
+        """The same as ``assignment``."""
         return self.assignment
 
     def partitions(self) -> list[TopicPartition]:
@@ -104,7 +105,7 @@ class ConsumerProtocolMemberAssignment(_Values):
 
 
 class ConsumerProtocol:
-    """Names of the protocol of consumer groups."""
+    """Constants of the protocol of consumer groups."""
 
     PROTOCOL_TYPE: Final = "consumer"
     ASSIGNMENT_STRATEGIES: Final = ("range", "roundrobin")

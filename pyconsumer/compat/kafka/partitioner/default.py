@@ -15,7 +15,7 @@ __all__ = ["DefaultPartitioner", "Partitioner", "StickyPartitioner", "as_functio
 
 
 class Partitioner:
-    """Base class of the partitioners of kafka-python 3.x: override :meth:`partition`."""
+    """Base class for partitioners in the form of kafka-python 3.x. Override :meth:`partition`."""
 
     def partition(
         self,
@@ -29,14 +29,18 @@ class Partitioner:
         """Return the partition of a record.
 
         Args:
-            cluster: has ``topics``, ``partitions_for_topic`` and ``available_partitions_for_topic``. In a call by our
-                producer it knows only the record's topic, and ``topic``, ``key`` and ``value`` are None.
+            cluster: an object with ``topics``, ``partitions_for_topic`` and ``available_partitions_for_topic``. If
+                pyconsumer's producer makes the call, the object knows only the record's topic, and ``topic``, ``key``
+                and ``value`` are None.
         """
         raise NotImplementedError
 
 
 class DefaultPartitioner(Partitioner):
-    """Chooses by murmur2 of the key, as Java does, or without a key at random among the partitions with a leader."""
+    """Chooses the partition by murmur2 of the key, as Java does.
+
+    Records without a key go to a random partition that has a leader.
+    """
 
     def partition(
         self,
@@ -65,9 +69,11 @@ class DefaultPartitioner(Partitioner):
 
 
 class StickyPartitioner(DefaultPartitioner):
-    """Chooses by key as :class:`DefaultPartitioner`. Without a key, all records of a batch get the same partition.
+    """Chooses the partition by key, like :class:`DefaultPartitioner`.
 
-    Our producer replaces it by its own choice, which does the same (KIP-794).
+    Without a key, all records of a batch go to one partition.
+
+    pyconsumer's producer replaces this class by its own partitioner, which does the same (KIP-794).
     """
 
     def __init__(self) -> None:
@@ -82,7 +88,7 @@ class StickyPartitioner(DefaultPartitioner):
         serialized_value: bytes | None,
         cluster: Any,
     ) -> int:
-        """Return the partition of a record. Without a key it is the same until :meth:`on_new_batch`."""
+        """Return the partition of a record. Without a key, it stays the same until :meth:`on_new_batch`."""
         if serialized_key is not None or topic not in cluster.topics():
             return super().partition(topic, key, serialized_key, value, serialized_value, cluster)
         usable = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
@@ -91,7 +97,10 @@ class StickyPartitioner(DefaultPartitioner):
         return self._last[topic]
 
     def on_new_batch(self, topic: str, cluster: Any, prev_partition: int) -> None:
-        """Choose another partition, unless it is another than ``prev_partition`` already."""
+        """Choose another partition for records without a key.
+
+        If it differs from ``prev_partition`` already, keep it.
+        """
         usable = sorted(cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ())
         if usable and self._last.get(topic) == prev_partition:
             self._last[topic] = random.choice([one for one in usable if one != prev_partition] or usable)
@@ -115,7 +124,7 @@ class _OneTopic:
 
 
 def as_function(given: Any) -> Any:
-    """Return a partitioner in the form of our producer, or None for its own choice."""
+    """Return a partitioner as a function for pyconsumer's producer. None means that the producer chooses."""
     if given is None or type(given) in (DefaultPartitioner, StickyPartitioner) or callable(given):
         return None if type(given) in (DefaultPartitioner, StickyPartitioner) else given
     choose = given.partition

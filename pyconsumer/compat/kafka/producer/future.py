@@ -15,10 +15,10 @@ __all__ = ["FutureRecordMetadata", "RecordMetadata"]
 
 
 class RecordMetadata(NamedTuple):
-    """The place of a produced record: kafka-python's tuple.
+    """The partition and offset of a produced record, in the form of kafka-python's tuple.
 
     ``offset`` is -1 with ``acks=0``. ``timestamp`` is in ms since the epoch. ``checksum`` is always None. Sizes are in
-    bytes, -1 for None, and for a record without headers.
+    bytes. The size of a missing key or value is -1, and so is that of missing headers.
     """
 
     topic: str
@@ -33,10 +33,10 @@ class RecordMetadata(NamedTuple):
 
 
 class FutureRecordMetadata:
-    """The result of one ``send``. Its errors are those of :mod:`pyconsumer.compat.kafka.errors`.
+    """The result of one ``send``. Its errors are classes of :mod:`pyconsumer.compat.kafka.errors`.
 
     Args:
-        sent: the future of our producer.
+        sent: the future of pyconsumer's producer.
     """
 
     __slots__ = ("__weakref__", "_sent")
@@ -49,7 +49,7 @@ class FutureRecordMetadata:
 
     @property
     def place(self) -> tuple[BatchResult, int]:
-        """The result of the batch, and the record's index in it."""
+        """The result of the batch, and the record's index in the batch."""
         return self._sent.place
 
     @property
@@ -59,7 +59,7 @@ class FutureRecordMetadata:
 
     @property
     def is_done(self) -> bool:
-        """True if the record was acknowledged or has failed."""
+        """Return whether the record was acknowledged or has failed."""
         return self._sent.is_done
 
     def done(self) -> bool:
@@ -75,13 +75,13 @@ class FutureRecordMetadata:
         return self._sent.failed()
 
     def retriable(self) -> bool:
-        """Return whether the record has failed with an error that may pass by itself."""
+        """Return whether the record has failed with an error that may disappear by itself."""
         error = self.exception
         return error is not None and bool(getattr(error, "retriable", False))
 
     @property
     def exception(self) -> Exception | None:
-        """The error, or None before the end and after a success."""
+        """The error. None before the result is there, and after success."""
         error = self._sent.exception
         return None if error is None else border.crossed(error)
 
@@ -92,15 +92,15 @@ class FutureRecordMetadata:
         return None if found is None else _metadata(found)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the result.
+        """Wait for the result of the record.
 
         Args:
-            timeout: seconds. None waits for the record's delivery timeout at most, which ends every future.
+            timeout: seconds. None waits at most for the record's delivery timeout, after which the future is done.
 
         Raises:
-            KafkaTimeoutError: it is not there in time. The record may still be sent.
-            IllegalStateError: called in a callback of a record, and it is not there yet.
-            KafkaError: why the record could not be sent.
+            KafkaTimeoutError: the result is not there in time. The record may still be sent.
+            IllegalStateError: the call was made in a callback of a record, and the result is not there yet.
+            KafkaError: the record could not be sent. The error has the reason.
         """
         try:
             return _metadata(self._sent.get(timeout))
@@ -118,21 +118,27 @@ class FutureRecordMetadata:
         return _metadata(await border.awaited(self._sent))
 
     def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Call ``function(*args, metadata, **kwargs)`` after success, in the sender thread (or now, if it is done)."""
+        """Call ``function(*args, metadata, **kwargs)`` after success, in the sender's thread.
+
+        If the future is done already, call it now.
+        """
         self._sent.add_callback(_with_metadata, function, args, kwargs)
         return self
 
     def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Call ``function(*args, error, **kwargs)`` after failure, in the sender thread (or now, if it is done)."""
+        """Call ``function(*args, error, **kwargs)`` after failure, in the sender's thread.
+
+        If the future is done already, call it now.
+        """
         self._sent.add_errback(border.callback(function), *args, **kwargs)
         return self
 
     def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Add ``function`` both as callback and as errback."""
+        """Add ``function`` as callback and as errback."""
         return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
 
     def chain(self, future: Any) -> FutureRecordMetadata:
-        """Pass the result on to ``future.success(metadata)``, or the error to ``future.failure(error)``."""
+        """Pass the result to ``future.success(metadata)``, or the error to ``future.failure(error)``."""
         return self.add_callback(future.success).add_errback(future.failure)
 
     def __repr__(self) -> str:

@@ -37,14 +37,15 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     """A producer for programs that were written for kafka-python.
 
     Args:
-        configs: kafka-python's settings, and ours. With an ``api_version`` the constructor does not connect.
+        configs: settings of kafka-python and of pyconsumer. If ``api_version`` is given, the constructor does not
+            connect.
 
     Raises:
         NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differences from :class:`pyconsumer.KafkaProducer`: the constructor connects. ``bootstrap_servers`` is
-    ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
+    Differences from :class:`pyconsumer.KafkaProducer`: The constructor connects. ``bootstrap_servers`` is
+    ``localhost:9092`` by default, and ``linger_ms`` is 0. The times of ``flush`` and ``close`` are in seconds.
     """
 
     #: kafka-python's defaults by name.
@@ -80,7 +81,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
 
     @staticmethod
     def max_usable_produce_magic(api_version: Any = None) -> int:
-        """Return the version of record batches: always 2."""
+        """Return the version of record batches, which is always 2."""
         return 2
 
     @crosses
@@ -95,7 +96,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     ) -> FutureRecordMetadata:
         """Send a record, and return its future. See :meth:`pyconsumer.KafkaProducer.send`.
 
-        An exception of a serializer is raised as it is.
+        If a serializer raises an exception, it is raised unchanged.
         """
         try:
             transactions = self._transactions
@@ -111,7 +112,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         raise crossed
 
     def transaction(self) -> Any:
-        """Run a block as a transaction: ``with producer.transaction():``."""
+        """Run a block as a transaction, as in ``with producer.transaction():``."""
         return border.context(super().transaction())
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
@@ -126,7 +127,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
             timeout_ms: the same in milliseconds.
 
         Raises:
-            KafkaTimeoutError: some records have no outcome in time. They are still being sent.
+            KafkaTimeoutError: some records have no result in time. They are still being sent.
         """
         super().flush(timeout_ms=timeout_ms if timeout is None else _in_ms(timeout))
 
@@ -143,8 +144,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         Args:
             offsets: the next offset to read of each partition.
             group_metadata: the result of the consumer's ``group_metadata()``, or the group id.
-            timeout_ms: as in :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
-            consumer_group_id: the group id, by its name in 2.x.
+            timeout_ms: see :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
+            consumer_group_id: the group id. This is the argument's name in kafka-python 2.x.
         """
         group = consumer_group_id if group_metadata is None else group_metadata
         if group is None:
@@ -157,9 +158,9 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         """Send the buffered records and end the background thread.
 
         Args:
-            timeout: seconds. Records that are left after this time are dropped, and a warning has their number. None
-                waits until all records were sent, or their delivery timeout has passed.
-            null_logger: ignored. Logging is configured by :mod:`logging`.
+            timeout: seconds. When the time is up, the remaining records are dropped, and a warning has their number.
+                None waits until all records are sent or have reached their delivery timeout.
+            null_logger: has no effect. Logging is configured by :mod:`logging`.
             timeout_ms: ``timeout`` in milliseconds.
         """
         try:

@@ -10,19 +10,19 @@ __all__ = ["ABCRecord", "ABCRecordBatch", "ABCRecordBatchBuilder", "ABCRecords"]
 
 
 class ABCRecord(ABC):  # noqa: B024 - a name
-    """A record. Those of the consumer are instances."""
+    """A record. The records of a consumer are instances of this class."""
 
 
 class ABCRecordBatchBuilder(ABC):  # noqa: B024 - a name
-    """A batch that is being written. There are no instances."""
+    """A batch that is being written. This class has no instances."""
 
 
 class ABCRecordBatch(ABC):  # noqa: B024 - a name
-    """A batch that was read. There are no instances."""
+    """A batch that was read. This class has no instances."""
 
 
 class ABCRecords(ABC):  # noqa: B024 - a name
-    """Batches that were read. There are no instances."""
+    """Batches that were read. This class has no instances."""
 
 
 ABCRecord.register(ConsumerRecord)

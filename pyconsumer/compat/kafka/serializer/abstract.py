@@ -42,32 +42,32 @@ class Deserializer:
 
 
 class DefaultSerializer(Serializer, Deserializer):
-    """Encodes text, and decodes it. Bytes are sent unchanged."""
+    """Encodes and decodes text. Bytes are sent unchanged."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         super().__init__()
         self.encoding = encoding
 
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:
-        """Return the bytes of a text. Bytes and None are returned unchanged."""
+        """Return a text as bytes. Bytes and None are returned unchanged."""
         if data is None or type(data) in (bytes, bytearray, memoryview):
             return data
         return data.encode(self.encoding)
 
     def deserialize(self, topic: str, headers: Any, data: bytes | None) -> Any:
-        """Return the text of bytes, None for None."""
+        """Return bytes as text. None stays None."""
         return None if data is None else data.decode(self.encoding)
 
 
 class JsonSerializer(DefaultSerializer):
-    """Encodes objects as JSON, and decodes them."""
+    """Encodes and decodes objects as JSON."""
 
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:
-        """Return an object as JSON, None for None."""
+        """Return an object as JSON. None stays None."""
         return None if data is None else super().serialize(topic, headers, json.dumps(data))
 
     def deserialize(self, topic: str, headers: Any, data: bytes | None) -> Any:
-        """Return the object of a JSON text, None for None."""
+        """Return the object in a JSON text. None stays None."""
         return None if data is None else json.loads(super().deserialize(topic, headers, data))
 
 

@@ -20,24 +20,24 @@ __all__ = ["AbstractPartitionAssignor", "JoinedMember", "RebalanceProtocol", "Th
 
 
 class AbstractPartitionAssignor(ABC):
-    """Base class of a program's own assignors, with the calls of kafka-python and aiokafka.
+    """Base class for a program's own assignors. It has the calls of kafka-python and aiokafka.
 
-    Classes and objects can be given as ``partition_assignment_strategy``.
+    You can give classes and objects as ``partition_assignment_strategy``.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name on the wire, by which the members vote."""
+        """The name by which members vote for this assignor."""
 
     @abstractmethod
     def assign(self, cluster: Any, members: Any) -> Mapping[str, ConsumerProtocolMemberAssignment]:
-        """Divide the partitions. Only the group's leader is asked.
+        """Divide the partitions. Only the leader of the group calls this.
 
         Args:
-            cluster: has ``partitions_for_topic(topic)``, a set of numbers or None, and
+            cluster: an object with ``partitions_for_topic(topic)``, which returns a set of numbers or None, and
                 ``available_partitions_for_topic(topic)``.
-            members: for aiokafka a dictionary of :class:`ConsumerProtocolMemberMetadata` by member id. For
+            members: for aiokafka a dictionary from member ids to :class:`ConsumerProtocolMemberMetadata`. For
                 kafka-python a list of :class:`JoinedMember`.
 
         Returns:
@@ -46,26 +46,26 @@ class AbstractPartitionAssignor(ABC):
 
     @abstractmethod
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """Return the subscription that the member sends, of which ``user_data`` is used."""
+        """Return the subscription that the member sends. Only its ``user_data`` is used."""
 
     @abstractmethod
     def on_assignment(self, assignment: ConsumerProtocolMemberAssignment, *generation: int) -> None:
-        """Receive the assignment. kafka-python passes the generation, too."""
+        """Receive the assignment. In kafka-python's form the generation is passed, too."""
 
     @classmethod
     def supported_protocols(cls) -> Sequence[int]:
-        """Return the rebalance protocols that it supports (KIP-429): by default the eager one."""
+        """Return the rebalance protocols that the assignor supports (KIP-429). By default only the eager protocol."""
         return [RebalanceProtocol.EAGER]
 
 
 @dataclass(frozen=True)
 class JoinedMember:
-    """A member as an assignor of kafka-python sees it.
+    """A member, as an assignor of kafka-python sees it.
 
     Attributes:
-        member_id: its id.
-        group_instance_id: its static identity (KIP-345), or None.
-        metadata: its subscription.
+        member_id: the member's id.
+        group_instance_id: the instance id of a static member (KIP-345), or None.
+        metadata: the member's subscription.
     """
 
     member_id: str
@@ -91,12 +91,12 @@ class _Cluster:
 
 
 class TheirAssignor(Assignor):
-    """An assignor of the original's kind, used by our coordinator.
+    """Adapts an assignor of a program (in kafka-python's or aiokafka's form) for pyconsumer's coordinator.
 
     Args:
-        theirs: a class or an object.
-        lists_members: whether ``assign`` gets a list of members, as in kafka-python, and ``on_assignment`` the
-            generation.
+        theirs: the program's assignor, a class or an object.
+        lists_members: True if ``assign`` gets a list of members, and ``on_assignment`` gets the generation, as in
+            kafka-python.
     """
 
     def __init__(self, theirs: Any, lists_members: bool) -> None:
@@ -105,12 +105,12 @@ class TheirAssignor(Assignor):
 
     @property
     def name(self) -> str:
-        """The name that the program's assignor has."""
+        """The name of the program's assignor."""
         name: str = self.theirs.name
         return name
 
     def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
-        """Return what the program's assignor supports: the eager protocol if it does not say."""
+        """Return the protocols that the program's assignor supports. If it does not say, only the eager protocol."""
         find = getattr(self.theirs, "supported_protocols", None)
         if find is None:
             return (RebalanceProtocol.EAGER,)
@@ -118,7 +118,7 @@ class TheirAssignor(Assignor):
         return tuple(RebalanceProtocol(int(each)) for each in found)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the user data of the program's subscription."""
+        """Return the user data from the subscription of the program's assignor."""
         found = self.theirs.metadata(set(topics))
         return getattr(found, "user_data", None) or None
 
@@ -139,7 +139,7 @@ class TheirAssignor(Assignor):
         }
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
-        """Pass the assignment on."""
+        """Pass the assignment to the program's assignor."""
         given = ConsumerProtocolMemberAssignment(0, by_topic(assignment.partitions), assignment.user_data or b"")
         if self._lists_members:
             self.theirs.on_assignment(given, metadata.generation_id)
@@ -148,7 +148,7 @@ class TheirAssignor(Assignor):
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Return pairs of a topic and its partitions."""
+    """Return partitions as pairs of a topic and its partition numbers."""
     found: dict[str, list[int]] = defaultdict(list)
     for tp in partitions:
         found[tp.topic].append(tp.partition)
@@ -171,10 +171,10 @@ _OURS: Final = frozenset(("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def adapted(strategies: Any, lists_members: bool) -> Any:
-    """Return the setting ``partition_assignment_strategy`` with assignors of the originals' kind as ours.
+    """Return the setting ``partition_assignment_strategy``, in which assignors of the original clients are adapted.
 
     Args:
-        strategies: the setting: names, classes and objects.
+        strategies: the value of the setting: names, classes and objects.
         lists_members: see :class:`TheirAssignor`.
     """
     if strategies is None or isinstance(strategies, (str, Assignor, type)):

@@ -8,6 +8,6 @@ __all__ = ["CooperativeStickyAssignor"]
 
 
 class CooperativeStickyAssignor(NamedAssignor):
-    """Names our assignor ``cooperative-sticky`` in ``partition_assignment_strategy``."""
+    """Stands for pyconsumer's assignor ``cooperative-sticky`` in ``partition_assignment_strategy``."""
 
     name = "cooperative-sticky"

@@ -15,17 +15,17 @@ __all__ = ["NamedAssignor"]
 
 
 class NamedAssignor(AbstractPartitionAssignor):
-    """A name for one of our assignors.
+    """A class that stands for one of pyconsumer's assignors.
 
     Attributes:
-        version: of the format.
+        version: version of the format.
     """
 
     name = ""
     version = 0
 
     def assign(self, cluster: Any, members: Any) -> NoReturn:
-        """Refuse the call: a group's leader uses our assignor.
+        """Reject the call. The leader of a group uses pyconsumer's assignor instead.
 
         Raises:
             NotImplementedError: always.
@@ -34,7 +34,7 @@ class NamedAssignor(AbstractPartitionAssignor):
 
     @classmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """Return a subscription without user data."""
+        """Return a subscription that has no user data."""
         return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
 
     @classmethod

@@ -8,6 +8,6 @@ __all__ = ["RangePartitionAssignor"]
 
 
 class RangePartitionAssignor(NamedAssignor):
-    """Names our assignor ``range`` in ``partition_assignment_strategy``."""
+    """Stands for pyconsumer's assignor ``range`` in ``partition_assignment_strategy``."""
 
     name = "range"

@@ -8,6 +8,6 @@ __all__ = ["RoundRobinPartitionAssignor"]
 
 
 class RoundRobinPartitionAssignor(NamedAssignor):
-    """Names our assignor ``roundrobin`` in ``partition_assignment_strategy``."""
+    """Stands for pyconsumer's assignor ``roundrobin`` in ``partition_assignment_strategy``."""
 
     name = "roundrobin"

@@ -8,6 +8,6 @@ __all__ = ["StickyPartitionAssignor"]
 
 
 class StickyPartitionAssignor(NamedAssignor):
-    """Names our assignor ``sticky`` in ``partition_assignment_strategy``."""
+    """Stands for pyconsumer's assignor ``sticky`` in ``partition_assignment_strategy``."""
 
     name = "sticky"
