@@ -223,6 +223,12 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """Let the calls that wait look again: ``raise_failure`` has something to raise."""
         self._driver.recheck()
 
+    async def refresh(self) -> None:
+        """Request metadata again, and wait for the response at most for ``default_api_timeout_ms``."""
+        self._enter()
+        deadline = self._deadline(None)
+        await self._on_loop(self._delegate.metadata_update(deadline), deadline)
+
     @property
     def closing(self) -> bool:
         """Return whether the consumer is closed, or about to be."""
@@ -232,6 +238,11 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     def subscribes(self) -> bool:
         """Return whether topics or a pattern are subscribed."""
         return self._subscriptions.has_auto_assigned
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether there are neither topics nor a pattern nor partitions."""
+        return self._subscriptions.has_none
 
     @property
     def metadata(self) -> Metadata:

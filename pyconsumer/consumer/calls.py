@@ -45,6 +45,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     """A consumer without the calls that wait. The arguments are those of :class:`pyconsumer.KafkaConsumer`."""
 
     _name = ""  # of the public class, for messages
+    _unclosed = "unclosed"  # the beginning of the warning of a consumer that is dropped without close()
     _how_to_close = ""
     _released = True  # there is nothing to release: not opened yet, or closed
     _seconds_pointed_out = False  # that a timeout looks like seconds
@@ -261,7 +262,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         self._delegate.abandon("the consumer was dropped without close()")
         self._abandon()
         if not self._guard.closed:
-            _warn(f"unclosed {self!r}: {self._how_to_close}", ResourceWarning, source=self)
+            _warn(f"{self._unclosed} {self!r}: {self._how_to_close}", ResourceWarning, source=self)
 
     def _deadline(self, timeout_ms: float | None) -> float:
         if timeout_ms is None:

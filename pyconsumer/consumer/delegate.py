@@ -879,6 +879,10 @@ class ConsumerDelegate:
         """Return the numbers of a topic's partitions, None if there is no such topic."""
         return self._topics.partitions_for(topic, deadline)
 
+    def metadata_update(self, deadline: float) -> Steps[None]:
+        """Request the metadata of the topics in use again, and wait for the response."""
+        return self._topics.update(deadline)
+
     def topics(self, deadline: float) -> Steps[set[str]]:
         """Return the names of all topics that the broker lets us see."""
         return self._topics.names(deadline)

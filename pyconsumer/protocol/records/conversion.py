@@ -23,8 +23,8 @@ def convert(
 ) -> tuple[int, str, Exception | None]:
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
-    A key or value that is None is not converted. With a ``form``, which ``record.check_form`` accepts, the records are
-    made in it. The compiled function may change the records in ``raw``, so the caller must not share them.
+    With a ``form``, which ``record.check_form`` accepts, the records are made in it. It is that of a copied client, whose
+    deserializers are called for absent keys and values, too. Without a form they are not. The compiled function may change the records in ``raw``, so the caller must not share them.
 
     Returns:
         The index of the record that failed, ``"key"`` or ``"value"``, and the error. Without a failure:
@@ -37,11 +37,11 @@ def convert(
         for record in raw[start:] if start else raw:
             origin = "key"
             new_key = record.key
-            if to_key is not None and new_key is not None:
+            if to_key is not None and (new_key is not None or form is not None):
                 new_key = to_key(record, new_key)
             origin = "value"
             new_value = record.value
-            if to_value is not None and new_value is not None:
+            if to_value is not None and (new_value is not None or form is not None):
                 new_value = to_value(record, new_value)
             if form is None:
                 good.append(record.deserialized(new_key, new_value))

@@ -15,6 +15,7 @@ from typing import Any, Final, Self, TypeVar
 from pyconsumer.compat.aiokafka.background import GroupTask
 from pyconsumer.compat.aiokafka.border import ConsumerStoppedError
 from pyconsumer.compat.aiokafka.border import consumer_border as border
+from pyconsumer.compat.aiokafka.checks import NothingAssignedError, check_offsets, check_settings
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
 from pyconsumer.compat.aiokafka.lifecycle import check_may_start
 from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
@@ -96,6 +97,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
+        check_settings(configs)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.consumer = RecordConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
@@ -334,6 +336,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         number = whole_number(offset)
         if number is None or number < 0:
             raise ValueError(f"an offset must be a whole number of 0 or more, not {offset!r}")
+        self._check_has_some(partition)
         self.consumer.seek_kept(as_partition(partition), number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
@@ -366,6 +369,10 @@ class AIOKafkaConsumer(ConsumerInternals):
                 self.consumer.seek(tp, offset)
         return found
 
+    def _check_has_some(self, *partitions: TopicPartition) -> None:
+        if self.consumer.is_idle:
+            raise NothingAssignedError(f"no partitions are assigned, so not {', '.join(map(str, partitions))}")
+
     def _check_assigned(self, partition: TopicPartition) -> None:
         tp = as_partition(partition)
         if tp not in self.consumer.assignment():
@@ -373,10 +380,12 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until :meth:`resume`."""
+        self._check_has_some(*partitions)
         self.consumer.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again."""
+        self._check_has_some(*partitions)
         self.consumer.resume(*partitions)
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -385,10 +394,12 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark as of the last fetch."""
+        self._check_has_some(partition)
         return self.consumer.highwater(partition)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Return the last stable offset as of the last fetch."""
+        self._check_has_some(partition)
         return self.consumer.last_stable_offset(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
@@ -406,23 +417,16 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Raises:
             ValueError: ``offsets`` is empty, or not a mapping of partitions to offsets.
+            TypeError: a key is no partition, or metadata no text.
             IllegalStateError: a partition is not assigned, or went to another member.
 
         A call during a rebalance waits for its end, at most ``request_timeout_ms``. In a listener it does not.
         """
-        if offsets is not None and (not isinstance(offsets, Mapping) or not offsets):
-            raise ValueError(f"offsets must be a mapping of partitions to offsets, not {offsets!r}")
         if not self._listening.is_called_here:
             await self.consumer.until_settled(self.consumer.config.request_timeout_ms)
-        if offsets is not None:
-            self._check_offsets(offsets)
+        if offsets is not None and self.consumer.config.group_id is not None:
+            check_offsets(offsets, self.consumer.assignment(), subscribed=not self.consumer.is_idle)
         await self.consumer.commit(as_offsets(offsets))
-
-    def _check_offsets(self, offsets: Mapping[TopicPartition, Any]) -> None:
-        for tp, value in offsets.items():
-            self._check_assigned(tp)
-            if isinstance(value, tuple) and not isinstance(value, OffsetAndMetadata) and len(value) != 2:
-                raise ValueError(f"{tp}: an offset must be a number, or a pair of a number and metadata, not {value!r}")
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition."""
@@ -451,4 +455,4 @@ class AIOKafkaConsumer(ConsumerInternals):
         }
 
     def __repr__(self) -> str:
-        return repr(self.consumer).replace("AsyncKafkaConsumer", "AIOKafkaConsumer")
+        return repr(self.consumer)
