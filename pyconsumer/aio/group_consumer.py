@@ -247,7 +247,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     @property
     def metadata(self) -> Metadata:
         """The brokers and topics that are known."""
-        return self._metadata
+        return self._delegate.metadata
 
     @property
     def coordinator_id(self) -> int | None:

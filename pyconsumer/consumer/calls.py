@@ -105,8 +105,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
             options, clock, on_group_change=self._prefetched.stop, form=self._form
         )
         self.config = delegate.config
-        self._client = delegate.client
-        self._metadata = delegate.metadata
+        self._network = delegate.client
         self._subscriptions = delegate.subscriptions
         self._guard = self._make_guard()
         self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard.call_on_enter)
@@ -235,14 +234,14 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
     def known_partitions(self, topic: str) -> set[int]:
         with self._guard:
-            return {found.partition for found in self._metadata.partitions_for(topic) or ()}
+            return {found.partition for found in self._delegate.metadata.partitions_for(topic) or ()}
 
     def metrics(self, raw: bool = False) -> Metrics:
         with self._guard:
             return self._delegate.metrics_snapshot()
 
     def wakeup(self) -> None:
-        self._client.wakeup()
+        self._network.wakeup()
         self._prefetched.stop()
 
     def _release(self) -> None:

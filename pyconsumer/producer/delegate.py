@@ -366,9 +366,7 @@ class ProducerDelegate:
             raise
         return FutureRecords(runs)
 
-    def batch_steps(
-        self, topic: str, partition: int, records: Sequence[RecordToSend]
-    ) -> Steps[FutureRecordMetadata]:
+    def batch_steps(self, topic: str, partition: int, records: Sequence[RecordToSend]) -> Steps[FutureRecordMetadata]:
         """Send records as one batch, which is neither joined with others nor split. Interceptors do not see it.
 
         Raises:
@@ -382,7 +380,9 @@ class ProducerDelegate:
                 transactions.check_send()
         size = sum(record_size_bound(key, value, headers) for _, key, value, headers in records)
         if size > self.config.buffer_memory:
-            raise RecordTooLargeError(f"the batch has {size} bytes, more than buffer_memory ({self.config.buffer_memory})")
+            raise RecordTooLargeError(
+                f"the batch has {size} bytes, more than buffer_memory ({self.config.buffer_memory})"
+            )
         deadline = self.clock.now() + self.config.max_block_ms / 1000
         partition = checked_partition(partition)
         known = self._topics.get(topic)
@@ -399,9 +399,7 @@ class ProducerDelegate:
             yield from self._acknowledged_steps(future)
         return future
 
-    def _place_batch(
-        self, tp: TopicPartition, records: Sequence[RecordToSend], size: int
-    ) -> ProducerBatch | None:
+    def _place_batch(self, tp: TopicPartition, records: Sequence[RecordToSend], size: int) -> ProducerBatch | None:
         """Append a batch to those of its partition. Return None if there is no room for it."""
         try:
             with self._mutex:

@@ -36,31 +36,26 @@ def check_settings(given: Mapping[str, Any]) -> None:
         value is not None for name, value in given.items() if name.startswith("ssl_")
     ):
         raise ConfigurationError(f"`ssl_context` is mandatory if security_protocol=='{protocol}'")
-    if protocol.startswith("SASL") and given.get("sasl_mechanism", "PLAIN") == "PLAIN":
-        if given.get("sasl_plain_username") is None or given.get("sasl_plain_password") is None:
-            raise ConfigurationError("sasl_plain_username and sasl_plain_password required for PLAIN sasl")
+    plain = protocol.startswith("SASL") and given.get("sasl_mechanism", "PLAIN") == "PLAIN"
+    if plain and (given.get("sasl_plain_username") is None or given.get("sasl_plain_password") is None):
+        raise ConfigurationError("sasl_plain_username and sasl_plain_password required for PLAIN sasl")
     level = given.get("isolation_level", "read_uncommitted")
     if level not in _ISOLATION:
         raise ConfigurationError(f"Incorrect isolation level {level}")
 
 
-def check_offsets(
-    offsets: Any, assignment: Collection[TopicPartition], *, subscribed: bool
-) -> Mapping[TopicPartition, Any]:
-    """Check the offsets that a program commits, and return them.
+def check_offsets(offsets: Any, assignment: Collection[TopicPartition]) -> None:
+    """Check the offsets that a program commits.
 
     Args:
         offsets: the next offset of each partition, or a pair of it and metadata.
         assignment: the partitions of the consumer.
-        subscribed: it has topics, a pattern or partitions.
 
     Raises:
         ValueError: they are empty, or not a mapping of partitions to offsets.
         TypeError: a key is no partition, or metadata no text.
         IllegalStateError: a partition is not assigned.
     """
-    if not subscribed:
-        raise IllegalStateError("Not subscribed to any topics")
     if not isinstance(offsets, Mapping) or not offsets:
         raise ValueError(f"offsets must be a mapping of partitions to offsets, not {offsets!r}")
     for tp, value in offsets.items():
@@ -76,4 +71,3 @@ def check_offsets(
         if tp not in assignment:
             reason = f"Partition {tp} is not assigned"
             raise IllegalStateError(reason if assignment else f"No partitions assigned: {reason}")
-    return offsets

@@ -23,8 +23,9 @@ def convert(
 ) -> tuple[int, str, Exception | None]:
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
-    With a ``form``, which ``record.check_form`` accepts, the records are made in it. It is that of a copied client, whose
-    deserializers are called for absent keys and values, too. Without a form they are not. The compiled function may change the records in ``raw``, so the caller must not share them.
+    With a ``form``, which ``record.check_form`` accepts, the records are made in it. It is that of a copied client,
+    whose deserializers are called for absent keys and values, too. Without a form they are not. The compiled function
+    may change the records in ``raw``, so the caller must not share them.
 
     Returns:
         The index of the record that failed, ``"key"`` or ``"value"``, and the error. Without a failure:
@@ -53,7 +54,7 @@ def convert(
     return index, "", None
 
 
-def _of_record(converter: Converter) -> Callable[[ConsumerRecord, bytes], Any] | None:
+def _of_record(converter: Converter) -> Callable[[ConsumerRecord, Any], Any] | None:
     if converter is None:
         return None
     if isinstance(converter, tuple):

@@ -108,6 +108,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         self._latest = self.consumer.latest
         self._began = self._stopped = False
         self._read_at_ms: int | None = None
+        self._unsubscribed: asyncio.Future[None] | None = None
 
     # -- beginning and end -------------------------------------------------------------------------------------------
 
@@ -288,19 +289,29 @@ class AIOKafkaConsumer(ConsumerInternals):
         except re.error as error:
             raise ValueError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
         check_subscription(topics, pattern, listener)
+        before = self.consumer.subscription() if topics else None
         self.consumer.subscribe(
             topics, beginning_with(pattern), None if listener is None else ListenerCalls(self._listening)
         )
         self._listening.begin(listener)
+        config = self.consumer.config
+        if before == set(topics) and config.group_id is not None and config.group_protocol == "classic":
+            self.consumer.enforce_rebalance("the same topics were subscribed again")  # as there: the listener is called
+            self.consumer.recheck()
 
     def subscription(self) -> frozenset[str]:
         """Return the subscribed topics."""
-        return frozenset(self.consumer.subscription())
+        return frozenset() if self._unsubscribes else frozenset(self.consumer.subscription())
+
+    @property
+    def _unsubscribes(self) -> bool:
+        return self._unsubscribed is not None and not self._unsubscribed.done()
 
     def unsubscribe(self) -> Awaitable[None]:
         """Drop the subscription. The result must be awaited only if the next call subscribes again."""
         self._listening.be_silent()
-        return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
+        self._unsubscribed = asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
+        return self._unsubscribed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand."""
@@ -308,7 +319,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the assigned partitions."""
-        return frozenset(self.consumer.assignment())
+        return frozenset() if self._unsubscribes else frozenset(self.consumer.assignment())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Return the partitions of a topic according to the metadata at hand, None if the topic is unknown."""
@@ -424,8 +435,11 @@ class AIOKafkaConsumer(ConsumerInternals):
         """
         if not self._listening.is_called_here:
             await self.consumer.until_settled(self.consumer.config.request_timeout_ms)
-        if offsets is not None and self.consumer.config.group_id is not None:
-            check_offsets(offsets, self.consumer.assignment(), subscribed=not self.consumer.is_idle)
+        if self.consumer.config.group_id is not None:
+            if self._unsubscribes or self.consumer.is_idle:
+                raise IllegalStateError("Not subscribed to any topics")
+            if offsets is not None:
+                check_offsets(offsets, self.consumer.assignment())
         await self.consumer.commit(as_offsets(offsets))
 
     async def committed(self, partition: TopicPartition) -> int | None:

@@ -226,9 +226,7 @@ class AIOKafkaProducer(ProducerInternals):
         return repr(self.producer)
 
 
-async def _outcome(
-    sent: FutureRecordMetadata, *, wanted: bool, whole_batch: bool = False
-) -> RecordMetadata | None:
+async def _outcome(sent: FutureRecordMetadata, *, wanted: bool, whole_batch: bool = False) -> RecordMetadata | None:
     try:
         found = await sent
     except Exception as error:
