@@ -205,6 +205,29 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         finally:
             self._end_work()
 
+    def unsubscribe_at_once(self) -> bool:
+        """Drop the subscription without waiting, and without a call of the listener.
+
+        Returns:
+            False if that cannot be, because the group's task is at work or leaving takes time. Await
+            :meth:`unsubscribe` then.
+        """
+        group = self._delegate.coordinator
+        if not self._idle.is_set() or self._guard.busy or self.config.group_protocol != "classic":
+            return False
+        self._driver.bind()
+        self._guard.begin("unsubscribe")
+        self._subscriptions.forget_listener()
+        try:
+            for _ in self._delegate.unsubscribe(self._deadline(None)):
+                raise IllegalStateError("unsubscribing would have to wait")
+        finally:
+            self._guard.end()
+        if group is not None:
+            self._driver.serve_soon()
+        self._driver.recheck()
+        return True
+
     async def _close(self, deadline: float, leave_group: bool | None, *, commit: bool) -> None:
         self._driver.interrupt(IllegalStateError(f"the {self._name} was closed"))  # at once, not after a callback
         try:

@@ -5,7 +5,8 @@ Rules
 1. The tests are those of a commit. They are fetched with Git, and never become part of this repository. Git's
    ``url.<base>.insteadOf`` names a copy for machines that do not reach GitHub. Without one the test is skipped there.
 2. ``originals/conftest_of_*.py`` takes the place of the fixtures that start a broker. Nothing else is changed.
-3. A test that does not pass is in ``originals/*.tsv`` with the reason. One that passes must not be there.
+3. A test that does not pass is in ``originals/*.tsv`` with the reason. One that passes must not be there, unless its
+   reason begins with "sometimes".
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def test_the_tests_of_an_original_pass_or_are_listed(name: str, tmp_path: Path) 
     listed = reasons(name)
     failed = {test for test, outcome in outcomes.items() if outcome == "failed"}
     assert failed - listed.keys() == set(), done.stdout[-20_000:]
-    assert {test for test in listed if outcomes.get(test) == "passed"} == set(), "these pass: remove them from the list"
+    always = {test for test, reason in listed.items() if not reason.startswith("sometimes")}
+    assert {test for test in always if outcomes.get(test) == "passed"} == set(), "these pass: remove them from the list"
     assert sum(outcome == "passed" for outcome in outcomes.values()) >= suite.passing
 
 

@@ -308,9 +308,16 @@ class AIOKafkaConsumer(ConsumerInternals):
         return self._unsubscribed is not None and not self._unsubscribed.done()
 
     def unsubscribe(self) -> Awaitable[None]:
-        """Drop the subscription. The result must be awaited only if the next call subscribes again."""
+        """Drop the subscription, at once as a rule.
+
+        While a coroutine of the rebalance listener runs, and with ``group_protocol="consumer"``, it takes time.
+        """
         self._listening.be_silent()
-        self._unsubscribed = asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
+        if self.consumer.unsubscribe_at_once():
+            self._unsubscribed = asyncio.get_running_loop().create_future()
+            self._unsubscribed.set_result(None)
+        else:
+            self._unsubscribed = asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
         return self._unsubscribed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:

@@ -130,9 +130,35 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         number = offset.offset if isinstance(offset, OffsetAndMetadata) else whole_number(offset)
         if number is None or number < 0:
             raise ValueError(f"Offset must be int >= 0, not {offset!r}")
-        if self._subscriptions.get(as_partition(partition)) is None and not self._guard.closed:
-            raise UnassignedError(f"Unassigned partition {partition}")
+        self._check_assigned([partition])
         super().seek(partition, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue from the start of the log, in these partitions or in all.
+
+        Raises:
+            ValueError: one is not assigned, or none is. It is an ``IllegalStateError``, too.
+        """
+        self._check_assigned(partitions)
+        super().seek_to_beginning(*partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue from the end of the log, in these partitions or in all.
+
+        Raises:
+            ValueError: one is not assigned, or none is. It is an ``IllegalStateError``, too.
+        """
+        self._check_assigned(partitions)
+        super().seek_to_end(*partitions)
+
+    def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        if self._guard.closed:
+            return  # the call raises its own error
+        for tp in partitions:
+            if self._subscriptions.get(as_partition(tp)) is None:
+                raise UnassignedError(f"Unassigned partition {tp}")
+        if not self._subscriptions.assigned_list():
+            raise UnassignedError("No partitions are currently assigned")
 
     def subscription(self) -> set[str] | None:  # type: ignore[override]
         """Return the subscribed topics, or None without a subscription. Any thread may call this."""
