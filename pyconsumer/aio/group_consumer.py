@@ -264,7 +264,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
 
     @property
     def is_idle(self) -> bool:
-        """Return whether there are neither topics nor a pattern nor partitions."""
+        """Return whether topics, a pattern and partitions are all missing."""
         return self._subscriptions.has_none
 
     @property

@@ -12,7 +12,7 @@ class StartedTwiceError(IllegalStateError, AssertionError):
 
 
 def check_may_start(name: str, *, began: bool, stopped: bool) -> None:
-    """Check that a client was neither started nor stopped.
+    """Check that a client was not started before, and not stopped.
 
     Args:
         name: of its class, for the message.

@@ -218,7 +218,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Raises:
             ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, that
-                returns nothing.)
+                returns an empty dictionary.)
             ValueError: ``max_records`` is less than 1.
         """
         self._check_reads()

@@ -154,7 +154,7 @@ class AIOKafkaProducer(ProducerInternals):
     ) -> asyncio.Future[RecordMetadata | None]:
         """Enqueue a batch as it is, and return a future of the metadata of its first record.
 
-        The batch is closed. It is neither divided nor joined with other records. The timestamp of the metadata is -1,
+        The batch is closed. It is not divided, and other records do not join it. The timestamp of the metadata is -1,
         unless the broker has set it.
 
         Raises:

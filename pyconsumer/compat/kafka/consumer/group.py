@@ -192,7 +192,7 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         """Subscribe to topics by name, or by a pattern for the beginning of their names.
 
         Raises:
-            ValueError: neither topics nor a pattern are given.
+            ValueError: topics and a pattern are missing.
             TypeError: ``topics`` is one text, not several.
             IllegalStateError: both are given.
         """
