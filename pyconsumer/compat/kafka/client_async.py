@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.compat.kafka.cluster import ClusterMetadata
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.settings.config import ClientConfig
 
-__all__ = ["ClientOfAdmin", "KafkaClient", "KnownCluster"]
+__all__ = ["KafkaClient", "KnownCluster"]
 
 
 class KafkaClient:
@@ -41,25 +40,3 @@ class KnownCluster(KafkaClient):
 
     def __repr__(self) -> str:
         return f"<KafkaClient client_id={self._client_id}>"
-
-
-class ClientOfAdmin(KnownCluster):
-    """The connections of an admin client, to be read.
-
-    Args:
-        admin: our client.
-        metadata: the brokers that it knows.
-    """
-
-    def __init__(self, admin: KafkaAdminClient, metadata: Metadata) -> None:
-        super().__init__(admin.config, metadata)
-        self._admin = admin
-
-    def least_loaded_node(self) -> int:
-        """Return the id of a broker. It connects if none is known yet.
-
-        Raises:
-            KafkaTimeoutError: no broker could be reached.
-        """
-        known = [each.node_id for each in self.cluster.brokers() if not self.cluster.is_bootstrap(each.node_id)]
-        return min(known or [each.node_id for each in self._admin.describe_cluster().brokers])
