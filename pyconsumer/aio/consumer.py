@@ -95,7 +95,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         super()._open(options, clock)
-        client = self._client
+        client = self._network
 
         def check() -> None:
             client.raise_wakeup()
@@ -135,8 +135,8 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         guard.begin(name)
         try:
             delegate.note_delivered()
-            if self._client.wakeup_waits:
-                self._client.raise_wakeup()
+            if self._network.wakeup_waits:
+                self._network.raise_wakeup()
             now = self._now()
             if now - driver.turn_began > LONGEST_TURN_S:
                 await driver.let_others_run()
@@ -245,7 +245,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         try:
             self._driver.interrupt(IllegalStateError(f"the {self._name} was closed"))
             await self._guard.until_free(deadline - self._now())
-            with self._client.disable_wakeups():
+            with self._network.disable_wakeups():
                 steps = self._delegate.close(deadline, leave_group=leave_group, commit=commit)
                 await self._driver.run(steps, deadline)
         except KafkaTimeoutError as error:

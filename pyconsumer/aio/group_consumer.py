@@ -210,6 +210,29 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         finally:
             self._end_work()
 
+    def unsubscribe_at_once(self) -> bool:
+        """Drop the subscription without waiting, and without a call of the listener.
+
+        Returns:
+            False if that cannot be, because the group's task is at work or leaving takes time. Await
+            :meth:`unsubscribe` then.
+        """
+        group = self._delegate.coordinator
+        if not self._idle.is_set() or self._guard.busy or self.config.group_protocol != "classic":
+            return False
+        self._driver.bind()
+        self._guard.begin("unsubscribe")
+        self._subscriptions.forget_listener()
+        try:
+            for _ in self._delegate.unsubscribe(self._deadline(None)):
+                raise IllegalStateError("unsubscribing would have to wait")
+        finally:
+            self._guard.end()
+        if group is not None:
+            self._driver.serve_soon()
+        self._driver.recheck()
+        return True
+
     async def _close(self, deadline: float, leave_group: bool | None, *, commit: bool) -> None:
         self._driver.interrupt(IllegalStateError(f"the {self._name} was closed"))  # at once, not after a callback
         try:
@@ -228,6 +251,12 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """Resume the waiting calls, because ``raise_failure`` has an error to raise."""
         self._driver.recheck()
 
+    async def refresh(self) -> None:
+        """Request metadata again, and wait for the response at most for ``default_api_timeout_ms``."""
+        self._enter()
+        deadline = self._deadline(None)
+        await self._on_loop(self._delegate.metadata_update(deadline), deadline)
+
     @property
     def closing(self) -> bool:
         """Return whether the consumer is closed or is being closed."""
@@ -239,9 +268,14 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         return self._subscriptions.has_auto_assigned
 
     @property
+    def is_idle(self) -> bool:
+        """Return whether topics, a pattern and partitions are all missing."""
+        return self._subscriptions.has_none
+
+    @property
     def metadata(self) -> Metadata:
         """The known brokers and topics."""
-        return self._metadata
+        return self._delegate.metadata
 
     @property
     def coordinator_id(self) -> int | None:

@@ -49,7 +49,6 @@ _log = logging.getLogger("pyconsumer.producer.producer")
 
 T = TypeVar("T")
 
-_NAME: Final = "AsyncKafkaProducer"
 _SENDS_PER_CHECK: Final = 64  # whether to yield to the loop
 
 
@@ -128,6 +127,9 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     """
 
     _open = False
+    _name = "AsyncKafkaProducer"
+    _unclosed = "unclosed"  # the beginning of the warning of a producer that is dropped without close()
+    _how_to_close = "await close(), or use it in async with"
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
@@ -184,7 +186,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             configs, settings, key_serializer=key_serializer, value_serializer=value_serializer, clock=clock
         )
         self.config = delegate.config
-        self._driver = _ThreadDriver(_NAME, delegate.clock.now)
+        self._driver = _ThreadDriver(self._name, delegate.clock.now)
         self._sends = 0
         self._closing: asyncio.Future[None] | None = None
         self._open = True
@@ -333,12 +335,12 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             shown = repr(self)  # before it is closed
             self._open = False
             self._delegate.drop()
-            _warn(f"unclosed {shown}: await close(), or use it in async with", ResourceWarning, source=self)
+            _warn(f"{self._unclosed} {shown}: {self._how_to_close}", ResourceWarning, source=self)
 
     __reduce__ = refuse_pickling
 
     def __repr__(self) -> str:
-        return f"<{_NAME} client_id={self.config.client_id!r}{'' if self._open else ' closed'}>"
+        return f"<{self._name} client_id={self.config.client_id!r}{'' if self._open else ' closed'}>"
 
     async def __aenter__(self) -> Self:
         self._driver.bind()

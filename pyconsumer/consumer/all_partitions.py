@@ -50,8 +50,10 @@ class AllPartitions:
 
     @property
     def is_due(self) -> bool:
-        """Return whether new metadata has arrived since the last :meth:`poll`."""
-        return self._metadata.update_count != self._seen and self._subscriptions.has_auto_assigned
+        """Return whether metadata has come that :meth:`poll` has not seen. For a pattern it must have all topics."""
+        subscriptions, count = self._subscriptions, self._metadata.update_count
+        awaited = subscriptions.has_pattern and count == self._since
+        return count != self._seen and subscriptions.has_auto_assigned and not awaited
 
     @property
     def is_complete(self) -> bool:
@@ -63,7 +65,7 @@ class AllPartitions:
         subscriptions = self._subscriptions
         if not subscriptions.has_auto_assigned:
             return True
-        return not self.is_due and (
+        return self._metadata.update_count == self._seen and (
             subscriptions.has_pattern or all(map(self._metadata.partitions_for, subscriptions.subscription()))
         )
 
@@ -77,8 +79,6 @@ class AllPartitions:
             return
         subscriptions = self._subscriptions
         if subscriptions.has_pattern:
-            if self._metadata.update_count == self._since:
-                return
             self._seen = self._metadata.update_count
             subscriptions.subscribe_from_pattern(filter(subscriptions.matches_pattern, self._metadata.topics()))
         self._seen = self._metadata.update_count

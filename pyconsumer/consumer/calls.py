@@ -45,6 +45,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     """The calls of a consumer that never wait. The arguments are those of :class:`pyconsumer.KafkaConsumer`."""
 
     _name = ""  # of the public class, for messages
+    _unclosed = "unclosed"  # the beginning of the warning of a consumer that is dropped without close()
     _how_to_close = ""
     _released = True  # there is nothing to release: not opened yet, or closed
     _seconds_pointed_out = False  # that a timeout looks like seconds
@@ -106,8 +107,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
             options, clock, on_group_change=self._prefetched.stop, form=self._form
         )
         self.config = delegate.config
-        self._client = delegate.client
-        self._metadata = delegate.metadata
+        self._network = delegate.client
         self._subscriptions = delegate.subscriptions
         self._guard = self._make_guard()
         self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard.call_on_enter)
@@ -236,14 +236,14 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
     def known_partitions(self, topic: str) -> set[int]:
         with self._guard:
-            return {found.partition for found in self._metadata.partitions_for(topic) or ()}
+            return {found.partition for found in self._delegate.metadata.partitions_for(topic) or ()}
 
     def metrics(self, raw: bool = False) -> Metrics:
         with self._guard:
             return self._delegate.metrics_snapshot()
 
     def wakeup(self) -> None:
-        self._client.wakeup()
+        self._network.wakeup()
         self._prefetched.stop()
 
     def _release(self) -> None:
@@ -263,7 +263,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         self._delegate.abandon("the consumer was dropped without close()")
         self._abandon()
         if not self._guard.closed:
-            _warn(f"unclosed {self!r}: {self._how_to_close}", ResourceWarning, source=self)
+            _warn(f"{self._unclosed} {self!r}: {self._how_to_close}", ResourceWarning, source=self)
 
     def _deadline(self, timeout_ms: float | None) -> float:
         if timeout_ms is None:

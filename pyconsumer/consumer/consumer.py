@@ -113,7 +113,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         guard = self._guard
         try:
             guard.begin(name)
-            client = self._client
+            client = self._network
             if client.wakeup_waits:
                 client.raise_wakeup()
             now = self._now()
@@ -279,7 +279,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
 
     def _leave_and_release(self, deadline: float, timeout_ms: float, leave_group: bool | None, *, commit: bool) -> None:
         try:
-            with self._client.disable_wakeups():
+            with self._network.disable_wakeups():
                 self._run(self._delegate.close(deadline, leave_group=leave_group, commit=commit), deadline)
         except KafkaTimeoutError as error:
             _log.warning("closing did not finish within %d ms: %s", timeout_ms, error)
@@ -296,16 +296,16 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         self.close()
 
     def _run(self, steps: Steps[T], deadline: float) -> T:
-        return self._client.run(steps, deadline)
+        return self._network.run(steps, deadline)
 
     def _run_at_once(self, steps: Steps[None]) -> None:
-        self._client.run(steps, self._delegate.default_deadline())
+        self._network.run(steps, self._delegate.default_deadline())
 
     def _disconnect(self) -> None:
-        self._client.close()
+        self._network.close()
 
     def _abandon(self) -> None:
-        self._client.abandon()
+        self._network.abandon()
 
 
 def _shown(

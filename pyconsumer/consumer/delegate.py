@@ -925,6 +925,10 @@ class ConsumerDelegate:
         """Return the numbers of a topic's partitions, or None if there is no such topic."""
         return self._topics.partitions_for(topic, deadline)
 
+    def metadata_update(self, deadline: float) -> Steps[None]:
+        """Request the metadata of the topics in use again, and wait for the response."""
+        return self._topics.update(deadline)
+
     def topics(self, deadline: float) -> Steps[set[str]]:
         """Return the names of all topics that are visible to this client."""
         return self._topics.names(deadline)

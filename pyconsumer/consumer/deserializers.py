@@ -3,7 +3,7 @@
 Rules
 
 1. A deserializer is a function of the bytes, or an object with ``deserialize(topic, headers, data)``. It is not called
-   for a key or value that is None (as in Java).
+   for a key or value that is None (as in Java), unless a layer for another client gives the form of records.
 2. An exception of a deserializer is wrapped in a ``RecordDeserializationError``, which has the raw record. The original
    is its ``__cause__``.
 3. The policy decides: ``raise``, ``skip``, a function of the error that returns ``"raise"`` or ``"skip"`` (None:
@@ -41,7 +41,7 @@ def _json_loads(json: ModuleType) -> Converter:
     read = json.JSONDecoder().raw_decode
 
     def loads(data: bytes) -> Any:
-        if data[:1] in (b"{", b"[") and data[1:2] != b"\0":
+        if data and data[:1] in (b"{", b"[") and data[1:2] != b"\0":
             try:
                 text = data.decode()
                 found, end = read(text)

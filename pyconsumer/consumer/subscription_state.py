@@ -261,6 +261,10 @@ class SubscriptionState:
             return all(self._pattern.fullmatch(tp.topic) is not None for tp in partitions)
         return all(tp.topic in self._subscription for tp in partitions)
 
+    def forget_listener(self) -> None:
+        """Call no rebalance listener from now on."""
+        self.listener = None
+
     def unsubscribe(self) -> None:
         """Drop subscription and assignment."""
         self.type = SubscriptionType.NONE

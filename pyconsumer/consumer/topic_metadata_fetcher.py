@@ -45,6 +45,12 @@ class TopicMetadataFetcher:
         finally:
             self._metadata.clear_transient_topics()
 
+    def update(self, deadline: float) -> Steps[None]:
+        """Request the metadata of the topics in use again, and wait for the response."""
+        count = self._metadata.request_update()
+        while self._metadata.update_count <= count:
+            yield Wait(None, deadline)
+
     def _connections(self) -> str:
         return f"connections: {self._client.failures()}"
 

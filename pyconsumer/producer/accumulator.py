@@ -32,9 +32,11 @@ from typing import NamedTuple
 from pyconsumer.producer.implementation import BatchBuilder, BatchResult, BufferMemory, ProducerBatch
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Appended", "RecordAccumulator"]
+__all__ = ["Appended", "RecordAccumulator", "RecordToSend"]
 
 Header = tuple[str, bytes | None]
+#: Timestamp in ms since the epoch, key, value and headers.
+RecordToSend = tuple[int, bytes | None, bytes | None, Sequence[Header]]
 
 
 class Appended(NamedTuple):
@@ -104,6 +106,7 @@ class RecordAccumulator:
         self._busy: set[TopicPartition] = set()  # partitions with batches, so that nothing scans the idle ones
         self._in_flight: set[ProducerBatch] = set()
         self._unsettled: set[BatchResult] = set()
+        self._whole: set[BatchResult] = set()  # of batches that are sent as they are, until they are settled
         self._ratio: dict[str, float] = {}
         self._limits: dict[str, int] = {}  # bytes of a batch, by topic whose broker has refused a larger one
         self.memory = BufferMemory(buffer_memory)
@@ -180,6 +183,40 @@ class RecordAccumulator:
                 batch.release()
             raise
         return Appended(batch, index, True)
+
+    def append_batch(
+        self, tp: TopicPartition, records: Sequence[RecordToSend], size_bytes: int, now: float
+    ) -> ProducerBatch:
+        """Add a batch of these records, which others neither join nor split. It takes its place behind all others.
+
+        Args:
+            size_bytes: the memory that it counts for. The caller made sure that there is as much.
+            now: monotonic seconds.
+        """
+        batch = ProducerBatch(tp, BatchBuilder(self._codec), now, self.memory)
+        for timestamp_ms, key, value, headers in records:
+            batch.append(timestamp_ms, key, value, headers, size_bytes if not batch.memory else 0)
+        batch.close()
+        queue = self._queues.setdefault(tp, _Queue())
+        if queue.batches:
+            queue.batches[-1].close()  # a later record must not come before this batch
+        try:
+            self._unsettled.add(batch.result)
+            self._whole.add(batch.result)
+            queue.batches.append(batch)
+            self._busy.add(tp)
+        except BaseException:  # Ctrl-C: as in append
+            if queue.batches and queue.batches[-1] is batch:
+                self._busy.add(tp)
+            else:
+                self.settled(batch.result)
+                batch.release()
+            raise
+        return batch
+
+    def is_whole(self, batch: ProducerBatch) -> bool:
+        """Return whether a batch was made by :meth:`append_batch`."""
+        return batch.result in self._whole
 
     def _new_builder(self, topic: str) -> BatchBuilder:
         ratio = self._ratio.get(topic, 1.0)
@@ -392,6 +429,7 @@ class RecordAccumulator:
     def settled(self, result: BatchResult) -> None:
         """Record that the result of a batch is set and that its callbacks have run."""
         self._unsettled.discard(result)
+        self._whole.discard(result)
 
     def incomplete(self) -> list[BatchResult]:
         """The results of all batches that are not settled, including batches that were removed from the queues."""

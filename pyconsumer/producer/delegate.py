@@ -30,7 +30,7 @@ from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.producer.accumulator import Appended, RecordAccumulator
+from pyconsumer.producer.accumulator import Appended, RecordAccumulator, RecordToSend
 from pyconsumer.producer.arguments import (
     Arrived,
     checked_choice,
@@ -46,7 +46,7 @@ from pyconsumer.producer.arguments import (
 from pyconsumer.producer.condition import ChangeCondition
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.future_records import FutureRecords
-from pyconsumer.producer.implementation import Appender, BatchResult, FutureRecordMetadata
+from pyconsumer.producer.implementation import Appender, BatchResult, FutureRecordMetadata, ProducerBatch
 from pyconsumer.producer.interceptors import ProducerInterceptors
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
@@ -55,6 +55,7 @@ from pyconsumer.producer.shutdown import finish_at_exit
 from pyconsumer.producer.topic_facts import TopicFacts
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
+from pyconsumer.protocol.records import record_size_bound
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -394,6 +395,57 @@ class ProducerDelegate:
             raise
         return FutureRecords(runs)
 
+    def batch_steps(self, topic: str, partition: int, records: Sequence[RecordToSend]) -> Steps[FutureRecordMetadata]:
+        """Send records as one batch, which is neither joined with others nor split. Interceptors do not see it.
+
+        Raises:
+            RecordTooLargeError: it has more bytes than ``buffer_memory``.
+            KafkaError: as :meth:`send_steps`.
+        """
+        self.check_open()
+        transactions = self.transactions
+        if transactions is not None and not transactions.is_open:  # add_partition looks again, under the lock
+            with self._mutex:
+                transactions.check_send()
+        size = sum(record_size_bound(key, value, headers) for _, key, value, headers in records)
+        if size > self.config.buffer_memory:
+            raise RecordTooLargeError(
+                f"the batch has {size} bytes, more than buffer_memory ({self.config.buffer_memory})"
+            )
+        deadline = self.clock.now() + self.config.max_block_ms / 1000
+        partition = checked_partition(partition)
+        known = self._topics.get(topic)
+        if known is None or known.error is not None or partition >= known.count:
+            yield from self._topic_steps(topic, partition, deadline)
+        tp = TopicPartition(topic, partition)
+        while (batch := self._place_batch(tp, records, size)) is None:
+            yield from self._room_steps(size, deadline)
+        self.client.wakeup()
+        time_ms, key, value, headers = records[0]
+        sizes = -1 if key is None else len(key), -1 if value is None else len(value)
+        future = FutureRecordMetadata(batch.result, 0, time_ms, *sizes, size_of_headers(headers))
+        if self.sender.at_exit and not self.in_own_thread:
+            yield from self._acknowledged_steps(future)
+        return future
+
+    def _place_batch(self, tp: TopicPartition, records: Sequence[RecordToSend], size: int) -> ProducerBatch | None:
+        """Append a batch to those of its partition. Return None if there is no room for it."""
+        try:
+            with self._mutex:
+                if self.accumulator.closing:
+                    raise self.sender.closed_error()
+                if not self.accumulator.has_room(size):
+                    return None
+                if self.transactions is not None:
+                    self.transactions.add_partition(tp)
+                now = self._last_use[tp.topic] = self.clock.now()
+                batch = self.accumulator.append_batch(tp, records, size, now)
+                self._records += len(records)
+                return batch
+        except BaseException:
+            self.client.wakeup()  # Ctrl-C may have come when the batch was in its queue already
+            raise
+
     def send_arrow_steps(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
     ) -> Steps[FutureRecords]:
@@ -516,6 +568,26 @@ class ProducerDelegate:
         with self.condition:
             self._last_use[topic] = self.clock.now()
         return set(known.all)
+
+    def metadata_steps(self) -> Steps[None]:
+        """Request metadata again, and wait for the response at most for ``max_block_ms``.
+
+        Raises:
+            KafkaTimeoutError: there is none in time.
+        """
+        deadline = self.clock.now() + self.config.max_block_ms / 1000
+        with self.condition:
+            before = self.metadata.request_update()
+        while True:
+            with self.condition:
+                self.check_open()
+                if self.metadata.update_count > before:
+                    return
+                if self.clock.now() >= deadline:
+                    raise KafkaTimeoutError(f"no metadata within max_block_ms: connections: {self.sender.failures}")
+                self.client.wakeup()
+                change = self.condition.next_change()
+            yield Wait(None, deadline, change=change)
 
     # ------------------------------------------------------------ state, and the end
 

@@ -15,7 +15,8 @@ response                                               action
 no error                                               the batch is done
 DUPLICATE_SEQUENCE_NUMBER                              done as well: an earlier attempt arrived
 
-MESSAGE_TOO_LARGE, more than one record                split into smaller batches, in order
+MESSAGE_TOO_LARGE, more than one record                split into smaller batches, in order, unless the batch was
+                                                       given whole
 retriable error, lost connection, timeout              sent again after a backoff, while attempts and time are left
 
 OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,     new producer id, new sequence numbers, sent again (KIP-360)
@@ -560,7 +561,8 @@ class Sender:
         if isinstance(error, DuplicateSequenceNumberError):
             self._finish(batch, base_offset, -1, None)
             return
-        if isinstance(error, MessageTooLargeError) and batch.record_count > 1 and not batch.result.done:
+        may_split = batch.record_count > 1 and not batch.result.done and not self._accumulator.is_whole(batch)
+        if isinstance(error, MessageTooLargeError) and may_split:
             self._split(batch, now)
             return
         new_id = self._transactions is None and batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_ID)

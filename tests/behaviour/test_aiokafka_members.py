@@ -488,7 +488,7 @@ async def test_a_consumer_that_is_dropped_leaves_its_group(
         async with asyncio.timeout(WITHIN_S):
             await dropped.getone()
         del dropped, listener
-        with pytest.warns(ResourceWarning, match="unclosed"):
+        with pytest.warns(ResourceWarning, match="Unclosed AIOKafkaConsumer"):
             gc.collect()
         await asyncio.sleep(0)
         before = asyncio.get_running_loop().time()
@@ -515,7 +515,7 @@ def test_a_loop_that_ends_without_stop(
         made.clear()
         gc.collect()
 
-    with pytest.warns(ResourceWarning, match="unclosed"):
+    with pytest.warns(ResourceWarning, match="Unclosed AIOKafkaConsumer"):
         drop()
     assert not [record for record in caplog.records if "destroyed" in record.getMessage()]
 

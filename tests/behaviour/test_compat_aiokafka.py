@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import inspect
 from types import ModuleType
@@ -182,3 +183,46 @@ def test_every_name_is_there_or_on_the_page() -> None:
     for name, value in vars(importlib.import_module("aiokafka.errors")).items():
         if inspect.isclass(value) and issubclass(value, Exception) and name != "NoError":
             assert hasattr(ours.errors, name), name
+
+
+@pytest.mark.asyncio
+async def test_a_batch_is_sent_as_it_is_given(cluster: Cluster, topic: str) -> None:
+    package: Any = importlib.import_module("pyconsumer.compat.aiokafka")
+    async with package.AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=30_000) as producer:
+        before = await producer.send(topic, b"before")
+        batch = producer.create_batch()
+        for n in range(3):
+            batch.append(key=None, value=b"%d" % n, timestamp=None)
+        given = await producer.send_batch(batch, topic, partition=0)
+        after = await producer.send(topic, b"after")
+        await producer.flush()
+        offsets = [(await each).offset for each in (before, given, after)]
+        batches = producer.producer.metrics()["producer-metrics"]["batch-send-total"]
+    assert (offsets, batches) == ([0, 1, 4], 3)
+
+
+@pytest.mark.asyncio
+async def test_a_pattern_that_matches_nothing_yet_does_not_hold_the_loop(cluster: Cluster, topic: str) -> None:
+    package: Any = importlib.import_module("pyconsumer.compat.aiokafka")
+    settings = {"bootstrap_servers": cluster.bootstrap_servers, "metadata_max_age_ms": 200}
+    async with package.AIOKafkaConsumer(auto_offset_reset="earliest", **settings) as consumer:
+        consumer.subscribe(pattern=f"{topic}-later")
+        read = asyncio.create_task(consumer.getone())
+        async with asyncio.timeout(WITHIN_S):
+            async with package.AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+                await producer.send_and_wait(f"{topic}-later", b"x")
+            assert (await read).value == b"x"
+
+
+@pytest.mark.asyncio
+async def test_an_unclosed_producer_is_named_as_in_aiokafka(cluster: Cluster) -> None:
+    package: Any = importlib.import_module("pyconsumer.compat.aiokafka")
+    made = [package.AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)]
+    await made[0].start()
+
+    def drop() -> None:
+        made.clear()
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="Unclosed AIOKafkaProducer"):
+        drop()

@@ -371,7 +371,7 @@ def test_polling_buffered_records_makes_no_system_call(
     fill(cluster, topic, 1000, each=1000)
     with consuming(cluster, TopicPartition(topic, 0), max_poll_records=100) as consumer:
         read(consumer, 100)
-        client = consumer._client
+        client = consumer._network
         for name in ("poll", "flush", "_turn"):
             monkeypatch.setattr(client, name, lambda *a, name=name: pytest.fail(f"{name} was called"))
         for _ in range(8):

@@ -80,7 +80,7 @@ def test_a_member_is_connected_with_its_coordinator_which_calls_it_by_its_client
             def state(consumer: KafkaConsumer) -> tuple[str, str]:
                 known = coordinator_of(consumer)._core.coordinator
                 assert known is not None
-                state = consumer._client.connection_state(known.node_id, "coordinator")
+                state = consumer._network.connection_state(known.node_id, "coordinator")
                 return f"{known.host}:{known.port}", state
 
             assert member.do(state) == (address, "ready")

@@ -40,7 +40,7 @@ spawn(turn)
 with KafkaConsumer(
     topic, bootstrap_servers=servers, group_id=group_id, auto_offset_reset="earliest", heartbeat_interval_ms=100
 ) as consumer:
-    assert type(consumer._client._selector).__module__ == "selectors2", type(consumer._client._selector)
+    assert type(consumer._network._selector).__module__ == "selectors2", type(consumer._network._selector)
     while not consumer.assignment():
         consumer.poll(100)
     before = turns

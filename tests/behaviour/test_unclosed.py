@@ -34,7 +34,7 @@ def test_a_dropped_consumer_warns_leaves_and_frees_its_thread_and_sockets(
     consumer = KafkaConsumer(topic, **settings)
     poll_until(consumer, consumer.assignment)
     (thread,) = heartbeat_threads(group_id)
-    client, dropped = consumer._client, weakref.ref(consumer)
+    client, dropped = consumer._network, weakref.ref(consumer)
     channels = [node.channel for node in client._pool.nodes.values() if node.channel is not None]
     assert channels
     with pytest.warns(ResourceWarning, match=rf"unclosed <KafkaConsumer group_id='{group_id}'.*call close\(\)"):

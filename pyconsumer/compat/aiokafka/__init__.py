@@ -14,6 +14,7 @@ from pyconsumer.compat.aiokafka.consumer import AIOKafkaConsumer
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError, IllegalOperation
 from pyconsumer.compat.aiokafka.producer import AIOKafkaProducer
 from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.compat.layers import LAYERS
 
 __all__ = [
     "AIOKafkaClient",
@@ -31,4 +32,4 @@ __all__ = [
 ]
 
 #: The version of aiokafka whose API this is.
-__version__ = "0.14.0"
+__version__ = LAYERS["aiokafka"].version

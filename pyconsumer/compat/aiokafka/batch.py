@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.compat.aiokafka.border import producer_border
+from pyconsumer.compat.kafka.serializer.abstract import check_no_text
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.producer.arguments import serialized_now, serializer_of
+from pyconsumer.producer.accumulator import RecordToSend
+from pyconsumer.producer.arguments import checked_headers, serialized_now, serializer_of
+from pyconsumer.producer.config import ProducerConfig
 from pyconsumer.protocol.records import BATCH_OVERHEAD, record_size_bound
 
 __all__ = ["BatchBuilder", "BatchedRecord"]
@@ -28,19 +31,17 @@ class BatchedRecord(NamedTuple):
 class BatchBuilder:
     """Collects records until they reach ``max_batch_size``. The first record may be larger than that.
 
-    Keys and values are serialized here to find their size. They are serialized again when they are sent.
-
     Args:
-        limit: ``max_batch_size``, in bytes.
-        key_serializer, value_serializer: the serializers of the producer.
+        config: the settings of the producer.
     """
 
-    def __init__(self, limit: int, key_serializer: Any, value_serializer: Any) -> None:
-        self.records: list[tuple[Any, Any, int | None, list[tuple[str, bytes]]]] = []
-        self._limit = limit
+    def __init__(self, config: ProducerConfig) -> None:
+        self._records: list[RecordToSend] = []
+        self._limit = config.batch_size
+        self._config = config
         self._size = BATCH_OVERHEAD
-        self._key = serializer_of(key_serializer, "key")
-        self._value = serializer_of(value_serializer, "value")
+        self._key = serializer_of(config.key_serializer, "key")
+        self._value = serializer_of(config.value_serializer, "value")
         self._closed = False
 
     def append(
@@ -49,15 +50,18 @@ class BatchBuilder:
         """Add a record. Return its number, size and timestamp. If the batch is full or closed, return None."""
         if self._closed:
             return None
-        key_bytes, _ = serialized_now(self._key, _NO_TOPIC, None, key)
-        value_bytes, _ = serialized_now(self._value, _NO_TOPIC, None, value)
-        size = record_size_bound(key_bytes, value_bytes, list(headers))
-        if self.records and self._size + size > self._limit:
+        if isinstance(value, str) or isinstance(key, str):
+            check_no_text(self._config, key, value)
+        key_bytes, more = serialized_now(self._key, _NO_TOPIC, checked_headers(headers), key)
+        value_bytes, pairs = serialized_now(self._value, _NO_TOPIC, more, value)
+        size = record_size_bound(key_bytes, value_bytes, pairs)
+        if self._records and self._size + size > self._limit:
+            self._closed = True
             return None
-        self.records.append((key, value, timestamp, list(headers)))
+        time_ms = int(time.time() * 1000) if timestamp is None else timestamp
+        self._records.append((time_ms, key_bytes, value_bytes, pairs))
         self._size += size
-        shown = int(time.time() * 1000) if timestamp is None else timestamp
-        return BatchedRecord(len(self.records) - 1, size, shown)
+        return BatchedRecord(len(self._records) - 1, size, time_ms)
 
     def close(self) -> None:
         """Accept no more records."""
@@ -69,15 +73,19 @@ class BatchBuilder:
 
     def record_count(self) -> int:
         """Return the number of records."""
-        return len(self.records)
+        return len(self._records)
 
-    def taken(self) -> list[tuple[Any, Any, int | None, list[tuple[str, bytes]]]]:
+    def closed(self) -> bool:
+        """Return whether the batch takes no more records."""
+        return self._closed
+
+    def taken(self) -> list[RecordToSend]:
         """Close the batch and return its records.
 
         Raises:
             IllegalStateError: the batch has no records.
         """
         self.close()
-        if not self.records:
+        if not self._records:
             raise IllegalStateError("the batch has no records")
-        return self.records
+        return self._records

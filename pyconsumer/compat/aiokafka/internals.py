@@ -3,46 +3,69 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.compat.aiokafka.client import KnownCluster
 from pyconsumer.compat.aiokafka.partitioner import DefaultPartitioner
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
-from pyconsumer.network.metadata import Metadata
+from pyconsumer.errors import KafkaError
 
 __all__ = ["ClientView", "ConsumerInternals", "ProducerInternals", "SenderView"]
+
+
+#: Requests for metadata that nothing else refers to: a task is referred to weakly by its loop.
+_requests: Final[set[asyncio.Task[bool]]] = set()
 
 
 class ClientView(KnownCluster):
     """A view of the connections of a consumer or producer.
 
     Args:
-        config: the settings of the client.
+        client: the consumer or producer.
         addresses: the setting ``bootstrap_servers`` as the program gave it.
-        metadata: the brokers and topics that the client knows.
-        producer: an object that waits for the metadata of a topic. None for a consumer.
     """
 
-    def __init__(
-        self, config: Any, addresses: Any, metadata: Metadata, producer: WrappedProducer | None = None
-    ) -> None:
-        super().__init__(config.client_id, addresses, metadata)
-        self._producer = producer
+    def __init__(self, client: GroupConsumer | WrappedProducer, addresses: Any) -> None:
+        super().__init__(client.config.client_id, addresses, client.metadata)
+        self._client = client
+
+    def force_metadata_update(self) -> asyncio.Future[bool]:
+        """Request metadata again, and return a future: whether it has arrived."""
+        return _begun(self._client.refresh())
+
+    def add_topic(self, topic: str) -> asyncio.Future[bool]:
+        """Request the metadata of a topic, and return a future: whether it has arrived."""
+        return _begun(self._wait_on_metadata(topic))
 
     async def _wait_on_metadata(self, topic: str) -> set[int]:
         """Wait for the metadata of a topic, for OpenTelemetry's instrumentation, and return its partitions."""
-        if self._producer is None:
-            return self.cluster.partitions_for_topic(topic) or set()
-        return await self._producer.partitions_for(topic)
+        if isinstance(self._client, WrappedProducer):
+            return await self._client.partitions_for(topic)
+        return await self._client.partitions_for_topic(topic) or set()
+
+
+def _begun(request: Coroutine[Any, Any, object]) -> asyncio.Future[bool]:
+    async def arrived() -> bool:
+        try:
+            await request
+        except KafkaError:
+            return False
+        return True
+
+    task = asyncio.ensure_future(arrived())
+    _requests.add(task)
+    task.add_done_callback(_requests.discard)
+    return task
 
 
 class SenderView:
     """Stands for the task that sends. By it, programs check that a producer has been started."""
 
     def __init__(self, task: asyncio.Future[Any] | None) -> None:
-        self.sender_task = task
+        self.sender_task = self._sender_task = task
 
 
 class ConsumerInternals:
@@ -72,7 +95,7 @@ class ConsumerInternals:
     @property
     def _client(self) -> ClientView:
         """For OpenTelemetry's instrumentation."""
-        return ClientView(self.consumer.config, self._addresses, self.consumer.metadata)
+        return ClientView(self.consumer, self._addresses)
 
     @property
     def _closed(self) -> bool:
@@ -99,7 +122,7 @@ class ProducerInternals:
     @property
     def client(self) -> ClientView:
         """A read-only view of the producer's connections."""
-        return ClientView(self.producer.config, self._addresses, self.producer.metadata, self.producer)
+        return ClientView(self.producer, self._addresses)
 
     @property
     def _client(self) -> ClientView:

@@ -7,7 +7,7 @@ Rules
    group, and under ``group_protocol="consumer"``, the sets have what changes. aiokafka has neither.
 2. Lost partitions are revoked ones: aiokafka's listener has no third method.
 3. Methods may be plain or coroutine functions. An exception is logged, and the rebalance continues.
-4. ``stop`` and ``unsubscribe`` call nothing.
+4. ``stop`` and ``unsubscribe`` make no call.
 5. A read in a listener is an error, because reads wait for the end of the rebalance. That includes the tasks that the
    listener starts, until it ends.
 6. The consumer keeps the listener, and the group's task gets :class:`ListenerCalls`, which refers to it weakly: a
@@ -51,7 +51,7 @@ class Listening:
         self.is_silent = False
 
     def be_silent(self) -> None:
-        """From now on make no more calls."""
+        """Make no more calls."""
         self.is_silent = True
 
     @property

@@ -12,3 +12,6 @@ class RecordConsumer(GroupConsumer):
     """A consumer that returns records of :class:`pyconsumer.compat.aiokafka.structs.ConsumerRecord`."""
 
     _form = ConsumerRecord
+    _name = "AIOKafkaConsumer"
+    _unclosed = "Unclosed AIOKafkaConsumer"
+    _how_to_close = "await stop(), or use it in async with"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.compat.kafka.cluster import ClusterMetadata
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.settings.config import ClientConfig
 
-__all__ = ["ClientOfAdmin", "KafkaClient"]
+__all__ = ["KafkaClient", "KnownCluster"]
 
 
 class KafkaClient:
@@ -22,31 +22,21 @@ class KafkaClient:
         raise TypeError("kafka-python's network client is not here: call the method of KafkaAdminClient that you need")
 
 
-class ClientOfAdmin(KafkaClient):
-    """A read-only view of an admin client's connections.
+class KnownCluster(KafkaClient):
+    """The connections of a client, to be read.
 
     Args:
-        admin: pyconsumer's admin client.
-        metadata: the brokers that the client knows.
+        config: the settings of the client.
+        metadata: the brokers and topics that it knows.
 
     Attributes:
-        cluster: the brokers that the client knows.
+        cluster: these brokers and topics.
     """
 
-    def __init__(self, admin: KafkaAdminClient, metadata: Metadata) -> None:
+    def __init__(self, config: ClientConfig, metadata: Metadata) -> None:
         self.cluster = ClusterMetadata(metadata)
-        self._admin = admin
-        self._bootstrap_servers = admin.config.bootstrap_servers
-        self._client_id = admin.config.client_id
-
-    def least_loaded_node(self) -> int:
-        """Return the id of a broker. If none is known yet, connect first.
-
-        Raises:
-            KafkaTimeoutError: no broker could be reached.
-        """
-        known = [each.node_id for each in self.cluster.brokers() if not self.cluster.is_bootstrap(each.node_id)]
-        return min(known or [each.node_id for each in self._admin.describe_cluster().brokers])
+        self._bootstrap_servers = config.bootstrap_servers
+        self._client_id = config.client_id
 
     def __repr__(self) -> str:
         return f"<KafkaClient client_id={self._client_id}>"

@@ -1,13 +1,11 @@
-"""Views for internal names of kafka-python's clients that other programs read. See :mod:`pyconsumer.compat.internals`.
-
-``_client`` and ``_metadata`` of the consumer are objects of ours, which differ from kafka-python's.
-"""
+"""Names with an underscore of kafka-python's clients that programs read. See :mod:`pyconsumer.compat.internals`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
+from pyconsumer.compat.kafka.client_async import KnownCluster
 from pyconsumer.compat.kafka.cluster import ClusterMetadata
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -21,6 +19,28 @@ class ConsumerInternals:
     config: Any
     _delegate: ConsumerDelegate
     _subscriptions: SubscriptionState
+    _guard: Any
+
+    @property
+    def _client(self) -> KnownCluster:
+        """For programs that look at the brokers."""
+        return KnownCluster(self._delegate.config, self._delegate.metadata)
+
+    @property
+    def _metadata(self) -> ClusterMetadata:
+        """For programs that look at the brokers, by its name in kafka-python 2.x."""
+        return ClusterMetadata(self._delegate.metadata)
+
+    @property
+    def _closed(self) -> bool:
+        """For checks of a consumer's health."""
+        closed: bool = self._guard.closed
+        return closed
+
+    @property
+    def _max_poll_records(self) -> int:
+        """For workers that size their queues by it."""
+        return self._delegate.config.max_poll_records
 
     @property
     def _subscription(self) -> SubscriptionView:
@@ -54,6 +74,22 @@ class ProducerInternals:
     def _metadata(self) -> ClusterMetadata:
         """For Elastic's agent, which reads the controller."""
         return ClusterMetadata(self._delegate.metadata)
+
+    @property
+    def _closed(self) -> bool:
+        """For checks of a producer's health."""
+        closed: bool = self._delegate.closed
+        return closed
+
+    @property
+    def _key_serializer(self) -> Any:
+        """For instrumentations that serialize a key themselves."""
+        return self._delegate.config.key_serializer
+
+    @property
+    def _value_serializer(self) -> Any:
+        """For instrumentations that serialize a value themselves."""
+        return self._delegate.config.value_serializer
 
     def __getattr__(self, name: str) -> Any:
         refuse_internal(self, name, "kafka-python")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyconsumer.compat.layers import LAYERS
+
 __all__ = ["__version__"]
 
-__version__: Final = "3.0.12"
+__version__: Final = LAYERS["kafka"].version

@@ -26,8 +26,9 @@ def convert(
 ) -> tuple[int, str, Exception | None]:
     """Convert keys and values of ``raw[start:]``, and append the records to ``good``. Stop at the first error.
 
-    None is not converted. If ``form`` is given, the records are objects of that class (see ``record.check_form``). The
-    compiled function may change the records in ``raw``, so the caller must not share them.
+    With a ``form``, which ``record.check_form`` accepts, the records are made in it. It is that of a copied client,
+    whose deserializers are called for absent keys and values, too. Without a form they are not. The compiled function
+    may change the records in ``raw``, so the caller must not share them.
 
     Returns:
         If a record failed: its index, ``"key"`` or ``"value"``, and the error. Otherwise: ``len(raw)``, "" and None.
@@ -39,11 +40,11 @@ def convert(
         for record in raw[start:] if start else raw:
             origin = "key"
             new_key = record.key
-            if to_key is not None and new_key is not None:
+            if to_key is not None and (new_key is not None or form is not None):
                 new_key = to_key(record, new_key)
             origin = "value"
             new_value = record.value
-            if to_value is not None and new_value is not None:
+            if to_value is not None and (new_value is not None or form is not None):
                 new_value = to_value(record, new_value)
             if form is None:
                 good.append(record.deserialized(new_key, new_value))
@@ -55,7 +56,7 @@ def convert(
     return index, "", None
 
 
-def _of_record(converter: Converter) -> Callable[[ConsumerRecord, bytes], Any] | None:
+def _of_record(converter: Converter) -> Callable[[ConsumerRecord, Any], Any] | None:
     if converter is None:
         return None
     if isinstance(converter, tuple):

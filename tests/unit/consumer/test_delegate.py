@@ -592,19 +592,19 @@ def test_subscribe_takes_a_set_and_a_listener_without_sending(
     assert grouped.subscription() == {"a", "b"}
     assert grouped._subscriptions.listener is listener
     assert grouped.assignment() == set()
-    assert (grouped._client.unsent(), grouped._client.in_flight()) == (0, 0)
+    assert (grouped._network.unsent(), grouped._network.in_flight()) == (0, 0)
     assert "subscribed to a, b" in caplog.text
 
 
 def test_metadata_is_requested_only_if_the_subscription_changed(grouped: KafkaConsumer) -> None:
     grouped.subscribe(["a"])
-    asked = grouped._metadata._partial_asked
+    asked = grouped._delegate.metadata._partial_asked
 
     grouped.subscribe(["a", "a"])
-    assert grouped._metadata._partial_asked == asked
+    assert grouped._delegate.metadata._partial_asked == asked
 
     grouped.subscribe(["a", "b"])
-    assert grouped._metadata._partial_asked == asked + 1
+    assert grouped._delegate.metadata._partial_asked == asked + 1
 
 
 def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
@@ -639,7 +639,7 @@ def test_a_pattern_requests_metadata_of_all_topics(grouped: KafkaConsumer) -> No
 
     assert grouped._subscriptions.matches_pattern("t-1")
     assert not grouped._subscriptions.matches_pattern("t")
-    assert grouped._metadata.query(0.0).request.topics is None
+    assert grouped._delegate.metadata.query(0.0).request.topics is None
 
 
 def test_subscribe_to_other_topics_drops_buffered_records_of_the_old_ones() -> None:
@@ -705,11 +705,11 @@ def test_assign_commits_before_the_assignment_is_replaced() -> None:
 def test_assign_requests_metadata_of_new_topics_only(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pyconsumer.consumer"):
         alone.assign([T0])
-    asked = alone._metadata._partial_asked
+    asked = alone._delegate.metadata._partial_asked
     alone.assign([T0, T1])
-    assert alone._metadata._partial_asked == asked
+    assert alone._delegate.metadata._partial_asked == asked
     alone.assign([TopicPartition("u", 0)])
-    assert alone._metadata._partial_asked == asked + 1
+    assert alone._delegate.metadata._partial_asked == asked + 1
     assert "assigned t-0" in caplog.text
 
 

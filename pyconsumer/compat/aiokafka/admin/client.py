@@ -17,6 +17,7 @@ from pyconsumer.compat.aiokafka.admin.new_topic import NewTopic
 from pyconsumer.compat.aiokafka.admin.records_to_delete import RecordsToDelete
 from pyconsumer.compat.aiokafka.admin.responses import Response, Shape
 from pyconsumer.compat.aiokafka.border import border
+from pyconsumer.compat.aiokafka.checks import check_settings
 from pyconsumer.compat.aiokafka.client import AIOKafkaClient, KnownCluster
 from pyconsumer.compat.aiokafka.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
@@ -91,6 +92,7 @@ class AIOKafkaAdminClient:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
         if configs.get("api_version") is not None:
             warnings.warn("api_version has no effect: versions are negotiated", DeprecationWarning, stacklevel=3)
+        check_settings(configs)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.admin = AsyncKafkaAdminClient(translate(configs, defaults=_DEFAULTS))
         self._request_timeout_ms: int = self.admin.config.request_timeout_ms

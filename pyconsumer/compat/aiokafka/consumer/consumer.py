@@ -15,6 +15,7 @@ from typing import Any, Final, Self, TypeVar
 from pyconsumer.compat.aiokafka.background import GroupTask
 from pyconsumer.compat.aiokafka.border import ConsumerStoppedError
 from pyconsumer.compat.aiokafka.border import consumer_border as border
+from pyconsumer.compat.aiokafka.checks import NothingAssignedError, check_offsets, check_settings
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
 from pyconsumer.compat.aiokafka.lifecycle import check_may_start
 from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
@@ -96,6 +97,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
+        check_settings(configs)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.consumer = RecordConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
@@ -106,6 +108,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         self._latest = self.consumer.latest
         self._began = self._stopped = False
         self._read_at_ms: int | None = None
+        self._unsubscribed: asyncio.Future[None] | None = None
 
     # -- beginning and end -------------------------------------------------------------------------------------------
 
@@ -288,19 +291,36 @@ class AIOKafkaConsumer(ConsumerInternals):
         except re.error as error:
             raise ValueError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
         check_subscription(topics, pattern, listener)
+        before = self.consumer.subscription() if topics else None
         self.consumer.subscribe(
             topics, beginning_with(pattern), None if listener is None else ListenerCalls(self._listening)
         )
         self._listening.begin(listener)
+        config = self.consumer.config
+        if before == set(topics) and config.group_id is not None and config.group_protocol == "classic":
+            self.consumer.enforce_rebalance("the same topics were subscribed again")  # as there: the listener is called
+            self.consumer.recheck()
 
     def subscription(self) -> frozenset[str]:
         """Return the subscribed topics."""
-        return frozenset(self.consumer.subscription())
+        return frozenset() if self._unsubscribes else frozenset(self.consumer.subscription())
+
+    @property
+    def _unsubscribes(self) -> bool:
+        return self._unsubscribed is not None and not self._unsubscribed.done()
 
     def unsubscribe(self) -> Awaitable[None]:
-        """Drop the subscription. You must await the result only if the next call subscribes again."""
+        """Drop the subscription, at once as a rule.
+
+        While a coroutine of the rebalance listener runs, and with ``group_protocol="consumer"``, it takes time.
+        """
         self._listening.be_silent()
-        return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
+        if self.consumer.unsubscribe_at_once():
+            self._unsubscribed = asyncio.get_running_loop().create_future()
+            self._unsubscribed.set_result(None)
+        else:
+            self._unsubscribed = asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
+        return self._unsubscribed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand."""
@@ -308,7 +328,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the assigned partitions."""
-        return frozenset(self.consumer.assignment())
+        return frozenset() if self._unsubscribes else frozenset(self.consumer.assignment())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Return the partitions of a topic from the metadata that the client has. None if the topic is unknown."""
@@ -336,6 +356,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         number = whole_number(offset)
         if number is None or number < 0:
             raise ValueError(f"an offset must be a whole number of 0 or more, not {offset!r}")
+        self._check_has_some(partition)
         self.consumer.seek_kept(as_partition(partition), number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
@@ -374,6 +395,10 @@ class AIOKafkaConsumer(ConsumerInternals):
                 self.consumer.seek(tp, offset)
         return found
 
+    def _check_has_some(self, *partitions: TopicPartition) -> None:
+        if self.consumer.is_idle:
+            raise NothingAssignedError(f"no partitions are assigned, so not {', '.join(map(str, partitions))}")
+
     def _check_assigned(self, partition: TopicPartition) -> None:
         tp = as_partition(partition)
         if tp not in self.consumer.assignment():
@@ -381,10 +406,12 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until :meth:`resume`."""
+        self._check_has_some(*partitions)
         self.consumer.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again."""
+        self._check_has_some(*partitions)
         self.consumer.resume(*partitions)
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -392,11 +419,13 @@ class AIOKafkaConsumer(ConsumerInternals):
         return frozenset(self.consumer.paused())
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark, as the last fetch reported it."""
+        """Return the high watermark as the last fetch reported it."""
+        self._check_has_some(partition)
         return self.consumer.highwater(partition)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the last stable offset, as the last fetch reported it."""
+        """Return the last stable offset as the last fetch reported it."""
+        self._check_has_some(partition)
         return self.consumer.last_stable_offset(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
@@ -414,24 +443,20 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Raises:
             ValueError: ``offsets`` is empty, or not a mapping of partitions to offsets.
+            TypeError: a key is no partition, or metadata no text.
             IllegalStateError: a partition is not assigned, or now belongs to another member.
 
         During a rebalance the call waits until it has ended, at most ``request_timeout_ms``. In a listener it does not
         wait.
         """
-        if offsets is not None and (not isinstance(offsets, Mapping) or not offsets):
-            raise ValueError(f"offsets must be a mapping of partitions to offsets, not {offsets!r}")
         if not self._listening.is_called_here:
             await self.consumer.until_settled(self.consumer.config.request_timeout_ms)
-        if offsets is not None:
-            self._check_offsets(offsets)
+        if self.consumer.config.group_id is not None:
+            if self._unsubscribes or self.consumer.is_idle:
+                raise IllegalStateError("Not subscribed to any topics")
+            if offsets is not None:
+                check_offsets(offsets, self.consumer.assignment())
         await self.consumer.commit(as_offsets(offsets))
-
-    def _check_offsets(self, offsets: Mapping[TopicPartition, Any]) -> None:
-        for tp, value in offsets.items():
-            self._check_assigned(tp)
-            if isinstance(value, tuple) and not isinstance(value, OffsetAndMetadata) and len(value) != 2:
-                raise ValueError(f"{tp}: an offset must be a number, or a pair of a number and metadata, not {value!r}")
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition."""
@@ -460,4 +485,4 @@ class AIOKafkaConsumer(ConsumerInternals):
         }
 
     def __repr__(self) -> str:
-        return repr(self.consumer).replace("AsyncKafkaConsumer", "AIOKafkaConsumer")
+        return repr(self.consumer)

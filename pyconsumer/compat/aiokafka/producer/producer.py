@@ -13,13 +13,14 @@ from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.background_log import background
 from pyconsumer.compat.aiokafka.batch import BatchBuilder
 from pyconsumer.compat.aiokafka.border import producer_border as border
+from pyconsumer.compat.aiokafka.checks import check_settings
 from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
 from pyconsumer.compat.aiokafka.internals import ProducerInternals
 from pyconsumer.compat.aiokafka.lifecycle import check_may_start
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.border import crosses
-from pyconsumer.compat.kafka.serializer.abstract import as_serializer
+from pyconsumer.compat.kafka.serializer.abstract import as_serializer, check_no_text
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
 from pyconsumer.producer.implementation import FutureRecordMetadata
@@ -68,6 +69,7 @@ class AIOKafkaProducer(ProducerInternals):
             configs["enable_idempotence"] = True  # as there, whatever is given
         if not configs.get("transactional_id") and not configs.get("enable_idempotence"):
             configs = {"acks": 1, **configs, "enable_idempotence": False}
+        check_settings(configs)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
         self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
@@ -133,6 +135,8 @@ class AIOKafkaProducer(ProducerInternals):
         The order of the arguments is aiokafka's. It differs from :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """
         try:
+            if isinstance(value, str) or isinstance(key, str):
+                check_no_text(self.producer.config, key, value)
             sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
         except Exception as error:
             crossed = border.crossed(error)
@@ -144,26 +148,26 @@ class AIOKafkaProducer(ProducerInternals):
 
     def create_batch(self) -> BatchBuilder:
         """Return an empty batch. Fill it and pass it to :meth:`send_batch`."""
-        config = self.producer.config
-        return BatchBuilder(config.batch_size, config.key_serializer, config.value_serializer)
+        return BatchBuilder(self.producer.config)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Enqueue the records of a batch, in order. Return a future of the metadata of the first record.
+        """Enqueue a batch as it is, and return a future of the metadata of its first record.
+
+        The batch is closed. It is not divided, and other records do not join it. The timestamp of the metadata is -1,
+        unless the broker has set it.
 
         Raises:
             IllegalStateError: the batch has no records, or the producer was stopped.
         """
-        first: FutureRecordMetadata | None = None
-        for key, value, timestamp_ms, headers in batch.taken():
-            sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
-            first = first or sent
-        assert first is not None
-        return self._future(first)
+        return self._future(await self.producer.send_batch(topic, partition, batch.taken()), whole_batch=True)
 
-    def _future(self, sent: FutureRecordMetadata) -> asyncio.Future[RecordMetadata | None]:
-        future = asyncio.ensure_future(_outcome(sent, wanted=self.producer.config.acks != 0))
+    def _future(
+        self, sent: FutureRecordMetadata, *, whole_batch: bool = False
+    ) -> asyncio.Future[RecordMetadata | None]:
+        wanted = self.producer.config.acks != 0
+        future = asyncio.ensure_future(_outcome(sent, wanted=wanted, whole_batch=whole_batch))
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
@@ -220,10 +224,10 @@ class AIOKafkaProducer(ProducerInternals):
         await self.producer.send_offsets_to_transaction(as_offsets(offsets) or {}, group_id)
 
     def __repr__(self) -> str:
-        return repr(self.producer).replace("AsyncKafkaProducer", "AIOKafkaProducer")
+        return repr(self.producer)
 
 
-async def _outcome(sent: FutureRecordMetadata, *, wanted: bool) -> RecordMetadata | None:
+async def _outcome(sent: FutureRecordMetadata, *, wanted: bool, whole_batch: bool = False) -> RecordMetadata | None:
     try:
         found = await sent
     except Exception as error:
@@ -232,4 +236,5 @@ async def _outcome(sent: FutureRecordMetadata, *, wanted: bool) -> RecordMetadat
         return None
     by_broker = sent.place[0].log_append_time_ms >= 0
     tp = found.topic_partition
-    return RecordMetadata(found.topic, found.partition, tp, found.offset, found.timestamp, int(by_broker))
+    timestamp = -1 if whole_batch and not by_broker else found.timestamp
+    return RecordMetadata(found.topic, found.partition, tp, found.offset, timestamp, int(by_broker))

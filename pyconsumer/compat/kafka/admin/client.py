@@ -16,6 +16,7 @@ import pyconsumer
 from pyconsumer import admin as ours
 from pyconsumer.clock import seconds_of
 from pyconsumer.compat.kafka.admin import cluster_calls, shapes
+from pyconsumer.compat.kafka.admin.connections import ClientOfAdmin
 from pyconsumer.compat.kafka.admin.types import (
     AbortTransactionSpec,
     AlterConfigOp,
@@ -32,7 +33,7 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionListing,
 )
 from pyconsumer.compat.kafka.border import border
-from pyconsumer.compat.kafka.client_async import ClientOfAdmin, KafkaClient
+from pyconsumer.compat.kafka.client_async import KafkaClient
 from pyconsumer.compat.kafka.defaults import ADMIN_DEFAULTS
 from pyconsumer.compat.kafka.errors import NoError
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate

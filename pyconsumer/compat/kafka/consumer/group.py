@@ -22,11 +22,12 @@ from pyconsumer.compat.kafka.settings import (
     unknown_is_timeout,
 )
 from pyconsumer.compat.kafka.structs import ConsumerGroupMetadata, MemberState
+from pyconsumer.consumer.arguments import as_partition
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import ConfigurationError, IllegalStateError
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, SubscriptionPattern, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, SubscriptionPattern, TopicPartition, whole_number
 
 __all__ = ["KafkaConsumer"]
 
@@ -38,6 +39,11 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 }
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 _IDLE_MS: Final = 540_000
+_next: Final[Any] = pyconsumer.KafkaConsumer.__next__
+
+
+class UnassignedError(IllegalStateError, ValueError):
+    """A call for a partition that is not assigned. In kafka-python it is a ``ValueError``."""
 
 
 @border.guard
@@ -99,8 +105,65 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     def bootstrap_connected(self) -> bool:
         """Return whether a connection to a broker is open."""
         with self._guard:
-            client = self._client
-            return any(client.connection_state(broker.node_id) == "ready" for broker in self._metadata.brokers())
+            network, metadata = self._network, self._delegate.metadata
+            return any(network.connection_state(broker.node_id) == "ready" for broker in metadata.brokers())
+
+    @crosses
+    def __next__(self) -> Any:
+        try:
+            return _next(self)
+        except Exception as error:
+            if self._guard.closed:
+                raise StopIteration from None  # as there
+            crossed = border.crossed(error)
+            if crossed is error:
+                raise
+        raise crossed
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Continue from an offset.
+
+        Raises:
+            TypeError: ``partition`` is no partition.
+            ValueError: the offset is no number of 0 or more, or the partition is not assigned. The latter is an
+                ``IllegalStateError``, too.
+        """
+        number = offset.offset if isinstance(offset, OffsetAndMetadata) else whole_number(offset)
+        if number is None or number < 0:
+            raise ValueError(f"Offset must be int >= 0, not {offset!r}")
+        self._check_assigned([partition])
+        super().seek(partition, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue from the start of the log, in these partitions or in all.
+
+        Raises:
+            ValueError: one is not assigned, or none is. It is an ``IllegalStateError``, too.
+        """
+        self._check_assigned(partitions)
+        super().seek_to_beginning(*partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue from the end of the log, in these partitions or in all.
+
+        Raises:
+            ValueError: one is not assigned, or none is. It is an ``IllegalStateError``, too.
+        """
+        self._check_assigned(partitions)
+        super().seek_to_end(*partitions)
+
+    def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        if self._guard.closed:
+            return  # the call raises its own error
+        for tp in partitions:
+            if self._subscriptions.get(as_partition(tp)) is None:
+                raise UnassignedError(f"Unassigned partition {tp}")
+        if not self._subscriptions.assigned_list():
+            raise UnassignedError("No partitions are currently assigned")
+
+    def subscription(self) -> set[str] | None:  # type: ignore[override]
+        """Return the subscribed topics, or None without a subscription. Any thread may call this."""
+        return super().subscription() if self._subscriptions.has_auto_assigned else None
 
     def assignment(self) -> set[TopicPartition]:
         """Return the assigned partitions. Any thread may call this."""

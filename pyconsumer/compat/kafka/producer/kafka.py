@@ -15,7 +15,7 @@ from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
 from pyconsumer.compat.kafka.internals import ProducerInternals
 from pyconsumer.compat.kafka.partitioner.default import as_function
 from pyconsumer.compat.kafka.producer.future import FutureRecordMetadata
-from pyconsumer.compat.kafka.serializer.abstract import as_serializer
+from pyconsumer.compat.kafka.serializer.abstract import as_serializer, check_no_text
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.errors import KafkaTimeoutError
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -99,6 +99,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         If a serializer raises an exception, it is raised unchanged.
         """
         try:
+            if isinstance(value, str) or isinstance(key, str):
+                check_no_text(self.config, key, value)
             transactions = self._transactions
             if self._is_plain and (transactions is None or transactions.is_open):  # as there, without its frame
                 appended = self._append(topic, value, key, headers, partition, timestamp_ms)

@@ -10,7 +10,17 @@ import inspect
 import json
 from typing import Any
 
-__all__ = ["DefaultSerializer", "Deserializer", "JsonSerializer", "Serializer", "as_deserializer", "as_serializer"]
+from pyconsumer.errors import SerializationError
+
+__all__ = [
+    "DefaultSerializer",
+    "Deserializer",
+    "JsonSerializer",
+    "Serializer",
+    "as_deserializer",
+    "as_serializer",
+    "check_no_text",
+]
 
 
 class Serializer:
@@ -69,6 +79,21 @@ class JsonSerializer(DefaultSerializer):
     def deserialize(self, topic: str, headers: Any, data: bytes | None) -> Any:
         """Return the object in a JSON text. None stays None."""
         return None if data is None else json.loads(super().deserialize(topic, headers, data))
+
+
+def check_no_text(config: Any, key: Any, value: Any) -> None:
+    """Refuse a text where there is no serializer that makes bytes of it, as both originals do.
+
+    Args:
+        config: the settings of the producer.
+        key, value: those of a record.
+
+    Raises:
+        SerializationError: one is a text. It crosses the border as a ``TypeError``.
+    """
+    for name, data in (("key", key), ("value", value)):
+        if isinstance(data, str) and getattr(config, f"{name}_serializer") is None:
+            raise SerializationError(f"the {name} is a str, but without a {name}_serializer it must be bytes or None")
 
 
 def as_serializer(given: Any) -> Any:

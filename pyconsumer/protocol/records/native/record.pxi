@@ -257,13 +257,13 @@ def convert(raw, Py_ssize_t start, key, value, good, form=None):
         new_key, new_value = record.key_, record.value_
         of_key = True
         try:
-            if has_key and new_key is not None:
+            if has_key and (new_key is not None or form is not None):
                 if text_key:
                     new_key = text_of(new_key)
                 else:
                     new_key = key(record, new_key) if whole_key else key(new_key)
             of_key = False
-            if has_value and new_value is not None:
+            if has_value and (new_value is not None or form is not None):
                 if text_value:
                     new_value = text_of(new_value)
                 else:

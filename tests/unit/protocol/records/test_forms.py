@@ -99,12 +99,15 @@ def test_deserializers(decoder: Decoder, open_record: Any, form: str) -> None:
     raw = decoder.Cursor(TP, two_records(), fetch_offset=0).take(5)
     good: list[Any] = []
     chosen = TupleRecord if form == "tuple" else open_record
-    assert decoder.convert(raw, 0, bytes.decode, lambda data: [data[:1]], good, chosen) == (2, "", None)
+    assert decoder.convert(raw[:1], 0, bytes.decode, lambda data: [data[:1]], good, chosen) == (1, "", None)
     first = good[0]
     assert (type(first), first.key, first.value) == (chosen, "key", [b"v"])
     assert (first.serialized_key_size, first.serialized_value_size) == (3, 300)
     assert gc.is_tracked(first)
-    assert (good[1].key, good[1].value) == (None, None)
+    assert decoder.convert(raw, 1, lambda data: [data], lambda data: [data], good, chosen) == (2, "", None)
+    assert (good[1].key, good[1].value) == ([None], [None]), "they are called for absent keys and values"
+    index, origin, error = decoder.convert(raw, 1, bytes.decode, None, good, chosen)
+    assert (index, origin, type(error)) == (1, "key", TypeError)
     good.clear()
     failed = decoder.convert(raw, 0, None, json.loads, good, chosen)
     assert (failed[0], failed[1], good) == (0, "value", [])
