@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
 
-__all__ = ["ConsumerDelegate"]
+__all__ = ["CHECK_LIFETIME_S", "MOST_AHEAD", "ConsumerDelegate"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -88,6 +88,9 @@ T = TypeVar("T")
 
 #: For this long (seconds) records that are buffered are taken without checking anything else.
 CHECK_LIFETIME_S: Final = 0.01
+#: Iteration decodes this number of records at a time, at most. More would leave the processor's caches before they are
+#: taken.
+MOST_AHEAD: Final = 1_000
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002
@@ -158,6 +161,7 @@ class ConsumerDelegate:
         self._has_task = False  # such a task
         self._longest_wait = math.inf  # seconds, of a call for records beside that task
         self._reading = False  # a call for records waits, and sends what is needed
+        self._ahead = min(self.config.max_poll_records, MOST_AHEAD)
 
     @classmethod
     def open(
@@ -499,7 +503,7 @@ class ConsumerDelegate:
     def take_one(self) -> ConsumerRecord[Any, Any] | None:
         """Take one record out of the buffer, for iteration. Return None if there is none."""
         while True:
-            record = self.fetcher.buffer.next_record(self.config.max_poll_records)
+            record = self.fetcher.buffer.next_record(self._ahead)
             if record is None:
                 return None
             self.metrics.on_records(record.topic, 1)

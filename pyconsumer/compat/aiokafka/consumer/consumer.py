@@ -21,6 +21,7 @@ from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
 from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndTimestamp
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
+from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
@@ -49,7 +50,9 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "session_timeout_ms": 10_000,
 }
 _WITHOUT_EFFECT: Final = ("loop", "consumer_timeout_ms", "rebalance_timeout_ms")
-_NO_LIMIT: Final = 2**31 - 1
+#: Without a limit of the program a read returns at most this number of records. More at a time would take longer for
+#: each record, because they do not fit into the processor's caches.
+_MOST_RECORDS: Final = 10_000
 
 
 def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, OffsetAndMetadata | int] | None:
@@ -93,9 +96,8 @@ class AIOKafkaConsumer(ConsumerInternals):
                 configs[name] = as_deserializer(configs[name])
         if configs.get("partition_assignment_strategy") is not None:
             configs["partition_assignment_strategy"] = adapted(configs["partition_assignment_strategy"], False)
-        if configs.get("max_poll_records", 0) is None:
-            configs["max_poll_records"] = _NO_LIMIT
-        configs.setdefault("max_poll_records", _NO_LIMIT)
+        if configs.get("max_poll_records") is None:
+            configs["max_poll_records"] = _MOST_RECORDS
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.consumer = RecordConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
@@ -181,6 +183,9 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     # -- records -----------------------------------------------------------------------------------------------------
 
+    # A record that was decoded ahead is returned in one step of one coroutine, without a call of a Python function.
+
+    @crosses
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """Return the next record of these partitions, or of all. Wait until there is one.
 
@@ -192,6 +197,10 @@ class AIOKafkaConsumer(ConsumerInternals):
         if records and not partitions and self._now() < prefetched.until:
             self._latest[0] = record = records.pop()
             return record  # type: ignore[return-value]  # the decoder made it in our form
+        return await self._waited_for(partitions)
+
+    @border.guarded
+    async def _waited_for(self, partitions: tuple[TopicPartition, ...]) -> ConsumerRecord[Any, Any]:
         self._check_reads()
         async with self._turn:
             while True:
@@ -211,7 +220,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived.
-            max_records: the most records to return, by default ``max_poll_records``, which has no limit by default.
+            max_records: the most records to return, by default ``max_poll_records``. Without both it is 10,000.
 
         Raises:
             ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, that
@@ -258,8 +267,15 @@ class AIOKafkaConsumer(ConsumerInternals):
             raise ConsumerStoppedError("the consumer was stopped")
         return self
 
+    @crosses
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
         """Return the next record, by :meth:`getone`. The loop ends when the consumer is stopped."""
+        prefetched = self._prefetched
+        records = prefetched.records
+        if records and type(self).getone is _GETONE and "getone" not in self.__dict__:  # no program has wrapped it
+            if self._now() < prefetched.until:  # as getone, without its coroutine
+                self._latest[0] = record = records.pop()
+                return record  # type: ignore[return-value]
         try:
             return await self.getone()
         except ConsumerStoppedError:
@@ -452,3 +468,6 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def __repr__(self) -> str:
         return repr(self.consumer).replace("AsyncKafkaConsumer", "AIOKafkaConsumer")
+
+
+_GETONE: Final = AIOKafkaConsumer.getone
