@@ -90,7 +90,7 @@ T = TypeVar("T")
 CHECK_LIFETIME_S: Final = 0.01
 #: Iteration decodes this number of records at a time, at most. More would leave the processor's caches before they are
 #: taken.
-MOST_AHEAD: Final = 1_000
+MOST_AHEAD: Final = 500
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002

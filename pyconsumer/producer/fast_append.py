@@ -27,6 +27,7 @@ class Appender:
         ignore_keys: records with a key are treated like those without.
         chooses: a partitioner of the user's chooses partitions.
         reads_clock: records without a timestamp get the time of the system's clock. Otherwise they are left to Python.
+        future_class: the class of the futures that it returns, None for ours.
 
     Attributes:
         is_open: False once the producer is closed.
@@ -45,6 +46,7 @@ class Appender:
         ignore_keys: bool,
         chooses: bool,
         reads_clock: bool,
+        future_class: type[FutureRecordMetadata] | None = None,
     ) -> None:
         self.is_open = True
         self.records = 0

@@ -16,6 +16,7 @@ from pyconsumer.compat.aiokafka.border import producer_border as border
 from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
 from pyconsumer.compat.aiokafka.internals import ProducerInternals
 from pyconsumer.compat.aiokafka.lifecycle import check_may_start
+from pyconsumer.compat.aiokafka.producer.outcomes import Outcomes
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.border import crosses
@@ -70,7 +71,7 @@ class AIOKafkaProducer(ProducerInternals):
             configs = {"acks": 1, **configs, "enable_idempotence": False}
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
-        self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
+        self._outcomes = Outcomes(border.crossed, wanted=self.producer.config.acks != 0)
         self._started: asyncio.Future[None] | None = None
         self._began = self._stopped = False
 
@@ -101,8 +102,7 @@ class AIOKafkaProducer(ProducerInternals):
         if self._started is not None and not self._started.done():
             self._started.set_result(None)
         await self.producer.close()
-        if self._futures:
-            await asyncio.wait(self._futures)
+        await self._outcomes.settled()
 
     async def __aenter__(self) -> Self:
         try:
@@ -132,13 +132,16 @@ class AIOKafkaProducer(ProducerInternals):
         The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """
         try:
-            sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
+            producer = self.producer
+            loop = producer.bind()
+            sent = producer.send_at_once(topic, value, key, headers, partition, timestamp_ms)
+            if sent is None:
+                sent = await producer.send(topic, value, key, headers, partition, timestamp_ms)
+            return self._outcomes.future(sent, loop)
         except Exception as error:
             crossed = border.crossed(error)
             if crossed is error:
                 raise
-        else:
-            return self._future(sent)
         raise crossed
 
     def create_batch(self) -> BatchBuilder:
@@ -159,13 +162,7 @@ class AIOKafkaProducer(ProducerInternals):
             sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
             first = first or sent
         assert first is not None
-        return self._future(first)
-
-    def _future(self, sent: FutureRecordMetadata) -> asyncio.Future[RecordMetadata | None]:
-        future = asyncio.ensure_future(_outcome(sent, wanted=self.producer.config.acks != 0))
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
-        return future
+        return self._outcomes.future(first, self.producer.bind())
 
     @crosses
     async def send_and_wait(
@@ -183,8 +180,7 @@ class AIOKafkaProducer(ProducerInternals):
     async def flush(self) -> None:
         """Wait until all records that were passed to ``send`` have been acknowledged or have failed."""
         await self.producer.flush()
-        if self._futures:
-            await asyncio.wait(set(self._futures))
+        await self._outcomes.settled()
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic."""
@@ -220,15 +216,3 @@ class AIOKafkaProducer(ProducerInternals):
 
     def __repr__(self) -> str:
         return repr(self.producer).replace("AsyncKafkaProducer", "AIOKafkaProducer")
-
-
-async def _outcome(sent: FutureRecordMetadata, *, wanted: bool) -> RecordMetadata | None:
-    try:
-        found = await sent
-    except Exception as error:
-        raise border.crossed(error)  # noqa: B904 - the same object
-    if not wanted:
-        return None
-    by_broker = sent.place[0].log_append_time_ms >= 0
-    tp = found.topic_partition
-    return RecordMetadata(found.topic, found.partition, tp, found.offset, found.timestamp, int(by_broker))

@@ -49,6 +49,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
 
     #: kafka-python's defaults by name.
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(PRODUCER_DEFAULTS)
+    _future_class = FutureRecordMetadata
 
     def __init__(self, **configs: Any) -> None:
         given = dict(configs)
@@ -100,10 +101,10 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         try:
             transactions = self._transactions
             if self._is_plain and (transactions is None or transactions.is_open):  # as there, without its frame
-                appended = self._append(topic, value, key, headers, partition, timestamp_ms)
-                if appended is not None:
-                    return FutureRecordMetadata(appended)
-            return FutureRecordMetadata(super().send(topic, value, key, headers, partition, timestamp_ms))
+                future = self._append(topic, value, key, headers, partition, timestamp_ms)
+                if future is not None:
+                    return future  # type: ignore[return-value]  # of the class above
+            return super().send(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[return-value]
         except Exception as error:
             crossed = border.crossed(error)
             if crossed is error:
