@@ -33,14 +33,22 @@ _NOTHING: Final[list[ConsumerRecord[Any, Any]]] = []
 class PrefetchedRecords:
     """Records that iteration may return without asking the consumer. :meth:`stop` is safe in any thread.
 
+    Args:
+        now: the consumer's clock.
+
     Attributes:
         records: the records, the next one last.
         until: time on the consumer's clock (seconds) up to which they may be taken.
+        now: as given.
+        latest: the record that was returned alone and last, or None. Only :mod:`pyconsumer.aio.group_consumer` and the
+            owner of its consumer set it.
     """
 
-    __slots__ = ("__weakref__", "records", "until")
+    __slots__ = ("__weakref__", "latest", "now", "records", "until")
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.latest: ConsumerRecord[Any, Any] | None = None
         self.records = _NOTHING
         self.until = -math.inf
         _all.add(self)

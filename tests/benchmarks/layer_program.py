@@ -64,10 +64,11 @@ def kafka_for(arguments: Arguments) -> dict[str, float]:
     if arguments["buffered"]:
         time.sleep(_FILL_S)
         next(consumer)
+    most = arguments["records"]
     began, count = time.process_time(), 0
     for _ in consumer:
         count += 1
-        if count == arguments["records"]:
+        if count == most:
             break
     found = _used(began, count)
     consumer.close()
@@ -137,10 +138,11 @@ async def aio_getone(arguments: Arguments) -> dict[str, float]:
 async def aio_for(arguments: Arguments) -> dict[str, float]:
     """Read with ``async for``."""
     consumer = await _first(arguments)
+    most = arguments["records"]
     began, count = time.process_time(), 0
     async for _ in consumer:
         count += 1
-        if count == arguments["records"]:
+        if count == most:
             break
     found = _used(began, count)
     await consumer.stop()

@@ -85,6 +85,13 @@ class AIOKafkaConsumer(ConsumerInternals):
         consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
     """
 
+    _getone_is_own = True  # the instance has no attribute of this name
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "getone":
+            object.__setattr__(self, "_getone_is_own", False)
+        object.__setattr__(self, name, value)
+
     def __init__(self, *topics: str, **configs: Any) -> None:
         if configs.get("loop") is not None:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
@@ -105,7 +112,6 @@ class AIOKafkaConsumer(ConsumerInternals):
         self._listening = Listening()
         self._now = self.consumer.clock.now
         self._prefetched = self.consumer.prefetched
-        self._latest = self.consumer.latest
         self._began = self._stopped = False
         self._read_at_ms: int | None = None
 
@@ -194,8 +200,8 @@ class AIOKafkaConsumer(ConsumerInternals):
         """
         prefetched = self._prefetched
         records = prefetched.records
-        if records and not partitions and self._now() < prefetched.until:
-            self._latest[0] = record = records.pop()
+        if records and not partitions and prefetched.now() < prefetched.until:
+            prefetched.latest = record = records.pop()
             return record  # type: ignore[return-value]  # the decoder made it in our form
         return await self._waited_for(partitions)
 
@@ -272,10 +278,10 @@ class AIOKafkaConsumer(ConsumerInternals):
         """Return the next record, by :meth:`getone`. The loop ends when the consumer is stopped."""
         prefetched = self._prefetched
         records = prefetched.records
-        if records and type(self).getone is _GETONE and "getone" not in self.__dict__:  # no program has wrapped it
-            if self._now() < prefetched.until:  # as getone, without its coroutine
-                self._latest[0] = record = records.pop()
-                return record  # type: ignore[return-value]
+        # As getone, without its coroutine, unless a subclass or an instrumentation has another getone.
+        if records and type(self).getone is _GETONE and self._getone_is_own and prefetched.now() < prefetched.until:
+            prefetched.latest = record = records.pop()
+            return record  # type: ignore[return-value]
         try:
             return await self.getone()
         except ConsumerStoppedError:

@@ -64,6 +64,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine, documented=PRODUCER_DEFAULTS))
         self.config: Any = GivenConfig(self.config, PRODUCER_DEFAULTS, given)
         self._bootstrap_ms: float = bootstrap_ms
+        #: What `send` needs for most records.
+        self._quick = self._append if self._is_plain and self._transactions is None else None
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -99,9 +101,9 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         An exception of a serializer is raised as it is.
         """
         try:
-            transactions = self._transactions
-            if self._is_plain and (transactions is None or transactions.is_open):  # as there, without its frame
-                future = self._append(topic, value, key, headers, partition, timestamp_ms)
+            quick = self._quick
+            if quick is not None:  # as there, without its frame
+                future = quick(topic, value, key, headers, partition, timestamp_ms)
                 if future is not None:
                     return future  # type: ignore[return-value]  # of the class above
             return super().send(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[return-value]
