@@ -82,7 +82,7 @@ class FutureRecordMetadata(SentRecord):
             border.crossed(error)  # the same object
             raise
 
-    result = get
+    result = get  # type: ignore[assignment]
 
     if TYPE_CHECKING:  # that of our future, which returns ``value``
 

@@ -87,7 +87,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         return 2
 
     @crosses
-    def send(  # type: ignore[override]
+    def send(
         self,
         topic: str,
         value: Any = None,
