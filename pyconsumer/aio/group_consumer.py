@@ -29,8 +29,8 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     """An ``AsyncKafkaConsumer`` whose owner drives its group by :meth:`serve`.
 
     Attributes:
-        prefetched: records that the owner may return without a call, as iteration does. It sets ``latest`` there to the
-            record that it takes.
+        prefetched: records that the owner may return without a call, as iteration does. It puts the
+            record that it takes into ``latest`` there.
     """
 
     def live_between_reads(self, raise_failure: Callable[[], object]) -> None:
@@ -94,7 +94,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """
         found: ConsumerRecord[Any, Any] | None
         found = await self._read(timeout_ms, self._delegate.take_one, "getone")
-        self._prefetched.latest = found
+        self._prefetched.latest[0] = found
         if ahead and found is not None:
             self._iteration.start()
         return found
@@ -127,7 +127,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
 
     def _forget_hand(self) -> None:
         """Record that all records which were returned are done, because more are asked for."""
-        self._prefetched.latest = None
+        self._prefetched.latest[0] = None
         self._hand_is_known = False
         self._subscriptions.note_in_hand({})
 
@@ -135,7 +135,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """Note which records the application has in its hands, before the assignment may change."""
         if self._hand_is_known:
             return
-        latest = self._prefetched.latest
+        latest = self._prefetched.latest[0]
         if latest is None:
             self._subscriptions.note_in_hand(self._delegate.fetcher.buffer.in_hand())
         else:

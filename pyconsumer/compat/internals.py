@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from pyconsumer.structs import ConsumerGroupMetadata
 
-__all__ = ["CoordinatorView", "InternalName", "SubscriptionView", "refuse_internals"]
+__all__ = ["CoordinatorView", "SubscriptionView", "refuse_internals"]
 
 
 class CoordinatorView:
@@ -54,7 +54,7 @@ class SubscriptionView:
         return set(self.topics)
 
 
-class InternalName:
+class _InternalName:
     """An attribute that is only in the original: reading it raises ``AttributeError``. One of ours comes before it.
 
     Args:
@@ -86,4 +86,4 @@ def refuse_internals(kind: type[Any], names: str, original: str) -> None:
     missing = object()
     for name in names.split():
         if inspect.getattr_static(kind, name, missing) is missing:
-            setattr(kind, name, InternalName(name, original))
+            setattr(kind, name, _InternalName(name, original))

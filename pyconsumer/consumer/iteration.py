@@ -40,15 +40,15 @@ class PrefetchedRecords:
         records: the records, the next one last.
         until: time on the consumer's clock (seconds) up to which they may be taken.
         now: as given.
-        latest: the record that was returned alone and last, or None. Only :mod:`pyconsumer.aio.group_consumer` and the
-            owner of its consumer set it.
+        latest: a list of the record that was returned alone and last, or of None. Only
+            :mod:`pyconsumer.aio.group_consumer` and the owner of its consumer change it.
     """
 
     __slots__ = ("__weakref__", "latest", "now", "records", "until")
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self.latest: ConsumerRecord[Any, Any] | None = None
+        self.latest: list[ConsumerRecord[Any, Any] | None] = [None]
         self.records = _NOTHING
         self.until = -math.inf
         _all.add(self)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from pyconsumer.compat.internals import InternalName
+from pyconsumer.compat.internals import _InternalName
 from pyconsumer.compat.kafka import KafkaConsumer, KafkaProducer
 
 _CLIENTS = [
@@ -57,7 +57,7 @@ def test_an_attribute_of_ours_comes_before_an_internal_name() -> None:
     class Client:
         _there: int
 
-    Client._there = InternalName("_there", "kafka-python")  # type: ignore[assignment]
+    Client._there = _InternalName("_there", "kafka-python")  # type: ignore[assignment]
     client = Client()
     with pytest.raises(AttributeError, match=r"^Client\._there was internal to kafka-python\. docs/porting\.md"):
         client._there  # noqa: B018

@@ -201,7 +201,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         prefetched = self._prefetched
         records = prefetched.records
         if records and not partitions and prefetched.now() < prefetched.until:
-            prefetched.latest = record = records.pop()
+            prefetched.latest[0] = record = records.pop()
             return record  # type: ignore[return-value]  # the decoder made it in our form
         return await self._waited_for(partitions)
 
@@ -280,7 +280,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         records = prefetched.records
         # As getone, without its coroutine, unless a subclass or an instrumentation has another getone.
         if records and type(self).getone is _GETONE and self._getone_is_own and prefetched.now() < prefetched.until:
-            prefetched.latest = record = records.pop()
+            prefetched.latest[0] = record = records.pop()
             return record  # type: ignore[return-value]
         try:
             return await self.getone()
