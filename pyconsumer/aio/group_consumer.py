@@ -29,9 +29,8 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     """An ``AsyncKafkaConsumer`` whose group is driven by a task of its owner. The task calls :meth:`serve`.
 
     Attributes:
-        latest: a list with one item: the last record that was returned by itself, or None. If the owner takes a record
-            out of ``prefetched``, the owner must put it there.
-        prefetched: records that the owner may return without a call, like iteration.
+        prefetched: records that the owner may return without a call, as iteration does. It puts the
+            record that it takes into ``latest`` there.
     """
 
     def live_between_reads(self, raise_failure: Callable[[], object]) -> None:
@@ -41,7 +40,6 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             raise_failure: called by each call for records and by ``join``. It raises an error of the task, once.
         """
         self.raise_failure = raise_failure
-        self.latest: list[ConsumerRecord[Any, Any] | None] = [None]
         self.clock = self._delegate.clock
         self.prefetched = self._prefetched
         self._idle = asyncio.Event()
@@ -96,7 +94,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """
         found: ConsumerRecord[Any, Any] | None
         found = await self._read(timeout_ms, self._delegate.take_one, "getone")
-        self.latest[0] = found
+        self._prefetched.latest[0] = found
         if ahead and found is not None:
             self._iteration.start()
         return found
@@ -129,7 +127,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
 
     def _forget_hand(self) -> None:
         """Record that all records which were returned are done, because more are asked for."""
-        self.latest[0] = None
+        self._prefetched.latest[0] = None
         self._hand_is_known = False
         self._subscriptions.note_in_hand({})
 
@@ -137,7 +135,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """Note which records the application has in its hands, before the assignment may change."""
         if self._hand_is_known:
             return
-        latest = self.latest[0]
+        latest = self._prefetched.latest[0]
         if latest is None:
             self._subscriptions.note_in_hand(self._delegate.fetcher.buffer.in_hand())
         else:

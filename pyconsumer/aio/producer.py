@@ -43,13 +43,15 @@ if TYPE_CHECKING:
     from pyconsumer.generic import NewKey, NewValue, RawInput, Serializer
     from pyconsumer.producer.typed_settings import ProducerSettings
 
-__all__ = ["AsyncKafkaProducer"]
+__all__ = ["SENDS_PER_CHECK", "AsyncKafkaProducer"]
 
 _log = logging.getLogger("pyconsumer.producer.producer")
 
 T = TypeVar("T")
 
-_SENDS_PER_CHECK: Final = 64  # whether to yield to the loop
+_NAME: Final = "AsyncKafkaProducer"
+#: After this number of calls ``send`` looks if it has to yield to the loop.
+SENDS_PER_CHECK: Final = 64
 
 
 class _ThreadDriver(TaskDriver):
@@ -204,7 +206,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     ) -> FutureRecordMetadata:
         self._driver.bind()
         self._sends += 1
-        if not self._sends % _SENDS_PER_CHECK:
+        if not self._sends % SENDS_PER_CHECK:
             await self._driver.yield_if_due()
         future = self._delegate.send_at_once(topic, value, key, headers, partition, timestamp_ms)
         if future is not None:

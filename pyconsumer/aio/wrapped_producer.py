@@ -1,11 +1,12 @@
-"""``WrappedProducer``: an ``AsyncKafkaProducer`` that shows its metadata to ``compat/aiokafka``."""
+"""``WrappedProducer``: an ``AsyncKafkaProducer`` that shows its metadata to ``compat/aiokafka``, and sends at once."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pyconsumer.aio.producer import AsyncKafkaProducer
+from pyconsumer.aio.producer import SENDS_PER_CHECK, AsyncKafkaProducer
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordToSend
 from pyconsumer.producer.implementation import FutureRecordMetadata
@@ -14,11 +15,38 @@ __all__ = ["WrappedProducer"]
 
 
 class WrappedProducer(AsyncKafkaProducer[Any, Any]):
-    """An ``AsyncKafkaProducer`` that shows what it knows of the cluster, and sends prepared batches."""
+    """An ``AsyncKafkaProducer`` that shows its metadata, sends prepared batches, and can send without a coroutine."""
 
     _name = "AIOKafkaProducer"
     _unclosed = "Unclosed AIOKafkaProducer"
     _how_to_close = "await stop(), or use it in async with"
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop. The first call makes it that of this producer, as the first ``send`` does.
+
+        Raises:
+            IllegalStateError: no loop is running in this thread, or another one than at the first call.
+        """
+        return self._driver.bind()
+
+    def send_at_once(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Sequence[tuple[str, bytes | None]] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> FutureRecordMetadata | None:
+        """Send a record if there is a batch that it can join. Otherwise return None: ``send`` must be awaited.
+
+        It returns None now and then, too, so that ``send`` lets other tasks run. Call :meth:`bind` before.
+        """
+        sends = self._sends + 1
+        if not sends % SENDS_PER_CHECK:
+            return None  # send counts it
+        self._sends = sends
+        return self._delegate.send_at_once(topic, value, key, headers, partition, timestamp_ms)
 
     @property
     def metadata(self) -> Metadata:

@@ -4,17 +4,19 @@ Rules
 
 1. Only names that a known program reads are here. Each says which kind of program that is.
 2. A view is made when it is read. It has the values of that moment.
-3. Any other name with an underscore raises ``AttributeError`` and says that it was internal to the original.
+3. Any other name with an underscore that the original has raises ``AttributeError`` and says that it was internal.
+   There is no ``__getattr__`` for that: in a class with one, Python cannot remember where an attribute is.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
 from typing import Any, NoReturn
 
 from pyconsumer.structs import ConsumerGroupMetadata
 
-__all__ = ["CoordinatorView", "SubscriptionView", "refuse_internal"]
+__all__ = ["CoordinatorView", "SubscriptionView", "refuse_internals"]
 
 
 class CoordinatorView:
@@ -52,22 +54,36 @@ class SubscriptionView:
         return set(self.topics)
 
 
-def refuse_internal(owner: Any, name: str, original: str) -> NoReturn:
-    """Raise the error for an internal name that an object does not have.
+class _InternalName:
+    """An attribute that is only in the original: reading it raises ``AttributeError``. One of ours comes before it.
 
     Args:
-        owner: the object.
         name: the name.
-        original: the package for which the program was written.
-
-    Raises:
-        AttributeError: always.
+        original: the package that the program was written for.
     """
-    kind = type(owner).__name__
-    if name.startswith("_") and not name.startswith("__"):
+
+    def __init__(self, name: str, original: str) -> None:
+        self._name = name
+        self._original = original
+
+    def __get__(self, owner: Any, kind: type[Any]) -> NoReturn:
         raise AttributeError(
-            f"{kind}.{name} was internal to {original}. docs/porting.md names the internal values that can be read",
-            name=name,
+            f"{kind.__name__}.{self._name} was internal to {self._original}. docs/porting.md names the internal values"
+            " that can be read",
+            name=self._name,
             obj=owner,
         )
-    raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
+
+
+def refuse_internals(kind: type[Any], names: str, original: str) -> None:
+    """Let a client say of names of the original that they were internal.
+
+    Args:
+        kind: the class of the client. Names that it has are left as they are.
+        names: of attributes and methods of the original with one underscore, with spaces between.
+        original: the package.
+    """
+    missing = object()
+    for name in names.split():
+        if inspect.getattr_static(kind, name, missing) is missing:
+            setattr(kind, name, _InternalName(name, original))

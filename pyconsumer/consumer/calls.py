@@ -102,7 +102,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._now = clock.now
-        self._prefetched = PrefetchedRecords()
+        self._prefetched = PrefetchedRecords(clock.now)
         delegate = self._delegate = ConsumerDelegate.open(
             options, clock, on_group_change=self._prefetched.stop, form=self._form
         )

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
 
-__all__ = ["ConsumerDelegate"]
+__all__ = ["CHECK_LIFETIME_S", "MOST_AHEAD", "ConsumerDelegate"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -90,6 +90,9 @@ T = TypeVar("T")
 
 #: For this long (seconds) records that are buffered are taken without checking anything else.
 CHECK_LIFETIME_S: Final = 0.01
+#: Iteration decodes this number of records at a time, at most. More would leave the processor's caches before they are
+#: taken.
+MOST_AHEAD: Final = 500
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002
@@ -164,6 +167,7 @@ class ConsumerDelegate:
         self._has_task = False  # such a task
         self._longest_wait = math.inf  # seconds, of a call for records beside that task
         self._reading = False  # a call for records waits, and sends what is needed
+        self._ahead = min(self.config.max_poll_records, MOST_AHEAD)
 
     @classmethod
     def open(
@@ -521,7 +525,7 @@ class ConsumerDelegate:
         """Take one record out of the buffer, for iteration. Return None if there is none."""
         while True:
             try:
-                record = self.fetcher.buffer.next_record(self.config.max_poll_records)
+                record = self.fetcher.buffer.next_record(self._ahead)
             except PendingError as pending:
                 self._expect(pending)
                 return None

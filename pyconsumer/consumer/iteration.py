@@ -33,14 +33,22 @@ _NOTHING: Final[list[ConsumerRecord[Any, Any]]] = []
 class PrefetchedRecords:
     """Records that iteration may return without asking the consumer. Any thread may call :meth:`stop`.
 
+    Args:
+        now: the consumer's clock.
+
     Attributes:
         records: the records. The next record is the last in the list.
         until: the time (seconds, on the consumer's clock) up to which the records may be taken.
+        now: as given.
+        latest: a list of the record that was returned alone and last, or of None. Only
+            :mod:`pyconsumer.aio.group_consumer` and the owner of its consumer change it.
     """
 
-    __slots__ = ("__weakref__", "records", "until")
+    __slots__ = ("__weakref__", "latest", "now", "records", "until")
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.latest: list[ConsumerRecord[Any, Any] | None] = [None]
         self.records = _NOTHING
         self.until = -math.inf
         _all.add(self)

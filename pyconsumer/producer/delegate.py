@@ -82,6 +82,7 @@ class ProducerDelegate:
     Args:
         config: the settings, including a client id.
         clock: the clock of all deadlines.
+        future_class: as in :meth:`open`.
 
     Attributes:
         config, clock: the arguments.
@@ -106,6 +107,7 @@ class ProducerDelegate:
         key_serializer: Serializer[Any] | None,
         value_serializer: Serializer[Any] | None,
         clock: Clock | None,
+        future_class: type[FutureRecordMetadata] | None = None,
     ) -> Self:
         """Check the settings, and start a producer with them.
 
@@ -113,6 +115,7 @@ class ProducerDelegate:
             configs, settings: the arguments of the public class. ``settings`` take precedence.
             key_serializer, value_serializer: they take precedence over both, unless they are None.
             clock: the source of time. By default the machine's clock.
+            future_class: the class of the futures of ``send``, None for ours. :mod:`pyconsumer.compat` has another one.
 
         Raises:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -124,9 +127,11 @@ class ProducerDelegate:
             options["value_serializer"] = value_serializer
         config = PRODUCER_SETTINGS.build(options)
         report_missing()
-        return cls(config, clock or SystemClock())
+        return cls(config, clock or SystemClock(), future_class)
 
-    def __init__(self, config: ProducerConfig, clock: Clock) -> None:
+    def __init__(
+        self, config: ProducerConfig, clock: Clock, future_class: type[FutureRecordMetadata] | None = None
+    ) -> None:
         if not config.client_id:
             name = config.transactional_id or f"{os.getpid()}-{id(self) & 0xFFFF:x}"
             config = config.replace(client_id=f"pyconsumer-producer-{name}")
@@ -156,7 +161,9 @@ class ProducerDelegate:
             ignore_keys=config.partitioner_ignore_keys,
             chooses=config.partitioner is not None,
             reads_clock=isinstance(clock, SystemClock),
+            future_class=future_class,
         )
+        self._future_class = future_class
         self.append = self._appender.append
         self._interceptors = ProducerInterceptors(config.interceptors)
         self.is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
@@ -279,7 +286,7 @@ class ProducerDelegate:
                 deadline = self.clock.now() + config.max_block_ms / 1000
             yield from self._room_steps(size, deadline)
         tp, appended = placed
-        future = FutureRecordMetadata(
+        future = (self._future_class or FutureRecordMetadata)(
             appended.batch.result,
             appended.position,
             timestamp_ms,
@@ -288,7 +295,7 @@ class ProducerDelegate:
             size_of_headers(header_list),
         )
         if config.interceptors:
-            future.add_both(self._interceptors.on_acknowledgement, tp)
+            FutureRecordMetadata.add_both(future, self._interceptors.on_acknowledgement, tp)
         if self.sender.at_exit and not self.in_own_thread:
             yield from self._acknowledged_steps(future)
         return future

@@ -28,6 +28,7 @@ class Appender:
         chooses: True if the user's own partitioner chooses the partitions.
         reads_clock: True gives records without a timestamp the time of the system's clock. False leaves such records to
             Python.
+        future_class: the class of the futures that it returns, None for ours.
 
     Attributes:
         is_open: False once the producer is closed.
@@ -46,6 +47,7 @@ class Appender:
         ignore_keys: bool,
         chooses: bool,
         reads_clock: bool,
+        future_class: type[FutureRecordMetadata] | None = None,
     ) -> None:
         self.is_open = True
         self.records = 0

@@ -165,7 +165,7 @@ class FutureRecordMetadata:
     ``exception`` is None before the result is there, and after success.
     """
 
-    __slots__ = ("_header_size", "_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
+    __slots__ = ("__weakref__", "_header_size", "_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
 
     def __init__(
         self, result: BatchResult, index: int, timestamp_ms: int, key_size: int, value_size: int, header_size: int = -1
@@ -262,8 +262,9 @@ class FutureRecordMetadata:
         return self
 
     def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Add ``function`` as callback and as errback."""
-        return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
+        """Add ``function`` both as callback and as errback."""
+        FutureRecordMetadata.add_callback(self, function, *args, **kwargs)
+        return FutureRecordMetadata.add_errback(self, function, *args, **kwargs)
 
     def _metadata(self) -> RecordMetadata:
         result, index = self._result.of(self._index)

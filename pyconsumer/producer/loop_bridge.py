@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-__all__ = ["called", "settled"]
+__all__ = ["call_in_loop", "called", "settled"]
 
 from pyconsumer.background_log import Log
 
@@ -52,7 +52,7 @@ class _Mailbox:
 _mailboxes: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox]] = weakref.WeakKeyDictionary()
 
 
-def _call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+def call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
     """Call a function soon in a loop's thread, in the order of the calls. Nothing happens if the loop is closed."""
     mailbox = _mailboxes.get(loop)
     if mailbox is None:
@@ -88,7 +88,7 @@ async def settled(result: Result) -> None:
                 if not each.done():  # it may have been cancelled
                     each.set_result(None)
 
-        result.on_done(lambda: _call_in_loop(loop, finish))
+        result.on_done(lambda: call_in_loop(loop, finish))
     await future
 
 
@@ -101,5 +101,5 @@ async def called(register: Callable[[Callable[[], None]], object]) -> None:
         if not future.done():  # it may have been cancelled
             future.set_result(None)
 
-    register(lambda: _call_in_loop(loop, finish))
+    register(lambda: call_in_loop(loop, finish))
     await future

@@ -68,6 +68,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     """
 
     __reduce__ = refuse_pickling
+    _future_class: type[FutureRecordMetadata] | None = None  # of ``send``, for pyconsumer.compat. None for ours
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
@@ -119,7 +120,12 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         **settings: Unpack[ProducerSettings],
     ) -> None:
         delegate = self._delegate = ProducerDelegate.open(
-            configs, settings, key_serializer=key_serializer, value_serializer=value_serializer, clock=clock
+            configs,
+            settings,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            clock=clock,
+            future_class=self._future_class,
         )
         self.config: ProducerConfig = delegate.config
         # Of the delegate; `send` needs them for each record.

@@ -10,10 +10,25 @@ from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.compat.aiokafka.client import KnownCluster
 from pyconsumer.compat.aiokafka.partitioner import DefaultPartitioner
-from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
+from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internals
 from pyconsumer.errors import KafkaError
 
 __all__ = ["ClientView", "ConsumerInternals", "ProducerInternals", "SenderView"]
+
+#: Internal names of aiokafka's consumer that are not here.
+_OF_CONSUMER: Final = """
+    _auto_commit_interval_ms _auto_offset_reset _check_crcs _client_rack _consumer_timeout _enable_auto_commit
+    _exclude_internal_topics _fetch_max_bytes _fetch_max_wait_ms _fetch_min_bytes _fetcher _group_instance_id
+    _heartbeat_interval_ms _isolation_level _key_deserializer _loop _max_partition_fetch_bytes
+    _max_poll_interval_ms _partition_assignment_strategy _rebalance_timeout_ms _request_timeout_ms
+    _retry_backoff_ms _session_timeout_ms _source_traceback _validate_topics _value_deserializer _wait_topics
+"""
+#: Internal names of aiokafka's producer that are not here.
+_OF_PRODUCER: Final = """
+    _COMPRESSORS _PRODUCER_CLIENT_ID_SEQUENCE _compression_type _ensure_transactional _loop _max_request_size
+    _message_accumulator _metadata _partitioner _producer_magic _request_timeout_ms _serialize _source_traceback
+    _txn_manager
+"""
 
 
 #: Requests for metadata that nothing else refers to: a task is referred to weakly by its loop.
@@ -107,8 +122,9 @@ class ConsumerInternals:
         """For workers that size their queues by it."""
         return self.consumer.config.max_poll_records
 
-    def __getattr__(self, name: str) -> Any:
-        refuse_internal(self, name, "aiokafka")
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_internals(cls, _OF_CONSUMER, "aiokafka")
 
 
 class ProducerInternals:
@@ -162,5 +178,6 @@ class ProducerInternals:
         chosen: int = DefaultPartitioner()(packed, sorted(known), sorted(known))
         return chosen
 
-    def __getattr__(self, name: str) -> Any:
-        refuse_internal(self, name, "aiokafka")
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_internals(cls, _OF_PRODUCER, "aiokafka")

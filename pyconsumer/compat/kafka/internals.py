@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
+from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internals
 from pyconsumer.compat.kafka.client_async import KnownCluster
 from pyconsumer.compat.kafka.cluster import ClusterMetadata
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.subscription_state import SubscriptionState
 
 __all__ = ["ConsumerInternals", "ProducerInternals"]
+
+#: Internal names of kafka-python's consumer that are not here.
+_OF_CONSUMER: Final = """
+    _closed _cluster _consumer_timeout _fetch_all_topic_metadata _fetcher _iterator _manager
+    _message_generator_v2 _metrics _net _poll_once _refresh_committed_offsets _set_consumer_timeout
+    _update_fetch_positions _use_consumer_group _validate_group_instance_id
+"""
+#: Internal names of kafka-python's producer that are not here.
+_OF_PRODUCER: Final = """
+    _COMPRESSORS _accumulator _cleanup _cleanup_factory _closed _ensure_valid_record_size
+    _estimate_size_in_bytes _init_transactions_result _metrics _partition _sender _serialize
+    _transaction_manager _unregister_cleanup _wait_on_metadata
+"""
 
 
 class ConsumerInternals:
@@ -61,8 +74,9 @@ class ConsumerInternals:
         found: str | None = self.config["group_id"]
         return found
 
-    def __getattr__(self, name: str) -> Any:
-        refuse_internal(self, name, "kafka-python")
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_internals(cls, _OF_CONSUMER, "kafka-python")
 
 
 class ProducerInternals:
@@ -91,5 +105,6 @@ class ProducerInternals:
         """For instrumentations that serialize a value themselves."""
         return self._delegate.config.value_serializer
 
-    def __getattr__(self, name: str) -> Any:
-        refuse_internal(self, name, "kafka-python")
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        refuse_internals(cls, _OF_PRODUCER, "kafka-python")

@@ -2,6 +2,10 @@
 
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
+cdef extern from "Python.h":
+    bint PyObject_IS_GC(object record)
+    void PyObject_GC_UnTrack(void *record)
+
 cdef extern from "time.h" nogil:
     """
     #include <time.h>
@@ -176,6 +180,7 @@ cdef class Appender:
     cdef bint ignore_keys
     cdef bint chooses
     cdef bint reads_clock
+    cdef object future_class  # a subclass of FutureRecordMetadata, None for that itself
     cdef dict topics
     cdef int forks
     cdef readonly bint is_open
@@ -186,7 +191,21 @@ cdef class Appender:
 
     __reduce__ = not_copied
 
-    def __init__(self, BufferMemory memory not None, wake, *, batch_size, largest, ignore_keys, chooses, reads_clock):
+    def __init__(
+        self,
+        BufferMemory memory not None,
+        wake,
+        *,
+        batch_size,
+        largest,
+        ignore_keys,
+        chooses,
+        reads_clock,
+        future_class=None,
+    ):
+        if future_class is not None and not issubclass(future_class, FutureRecordMetadata):
+            raise TypeError(f"the class of futures must be derived from FutureRecordMetadata, not {future_class!r}")
+        self.future_class = future_class
         self.memory = memory
         self.wake = wake
         self.batch_size = batch_size
@@ -341,7 +360,12 @@ cdef class Appender:
                 return None
         except UnicodeEncodeError:
             return None
-        future = FutureRecordMetadata.__new__(FutureRecordMetadata)  # before the batch is checked, see `place`
+        if self.future_class is None:  # before the batch is checked, see `place`
+            future = FutureRecordMetadata.__new__(FutureRecordMetadata)
+        else:
+            future = <FutureRecordMetadata>first_new_future(<PyTypeObject *>self.future_class, (), NULL)
+            if PyObject_IS_GC(future):
+                PyObject_GC_UnTrack(<void *>future)  # as with the class above
         batch = self.place(known, number, timestamp, key_data, key_size, value_data, value_size, &index)
         if batch is None:
             return None

@@ -103,7 +103,7 @@ cdef class BatchResult:
         try:
             for call in waiting:
                 try:
-                    if type(call) is FutureRecordMetadata:
+                    if isinstance(call, FutureRecordMetadata):
                         (<FutureRecordMetadata>call).run()
                     elif type(call) is tuple:
                         run_one(<tuple>call)
@@ -135,7 +135,8 @@ cdef enum:
 
 
 # The garbage collector does not track futures, which saves half of their cost. Of the objects that a future refers to,
-# only its function may refer back. It is released when the future is done, and every future is done eventually.
+# only its function may refer back. It is released when the future is done, and every future is done eventually. The
+# appender lets the collector forget those of a subclass, too, such as that of pyconsumer.compat.kafka.
 @cython.no_gc
 @cython.freelist(1024)
 cdef class FutureRecordMetadata:
@@ -147,6 +148,7 @@ cdef class FutureRecordMetadata:
     cdef int64_t timestamp_ms
     cdef int when
     cdef object function  # the first callback, if it takes no other argument than the outcome
+    cdef object __weakref__
 
     def __init__(self, BatchResult result not None, index, timestamp_ms, key_size, value_size, header_size=-1):
         self.result_ = result

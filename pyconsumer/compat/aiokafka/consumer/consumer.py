@@ -22,6 +22,7 @@ from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
 from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndTimestamp
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
+from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
@@ -50,7 +51,9 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "session_timeout_ms": 10_000,
 }
 _WITHOUT_EFFECT: Final = ("loop", "consumer_timeout_ms", "rebalance_timeout_ms")
-_NO_LIMIT: Final = 2**31 - 1
+#: Without a limit of the program a read returns at most this number of records. More at a time would take longer for
+#: each record, because they do not fit into the processor's caches.
+_MOST_RECORDS: Final = 10_000
 
 
 def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, OffsetAndMetadata | int] | None:
@@ -83,6 +86,13 @@ class AIOKafkaConsumer(ConsumerInternals):
         consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
     """
 
+    _getone_is_own = True  # the instance has no attribute of this name
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "getone":
+            object.__setattr__(self, "_getone_is_own", False)
+        object.__setattr__(self, name, value)
+
     def __init__(self, *topics: str, **configs: Any) -> None:
         if configs.get("loop") is not None:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
@@ -94,9 +104,8 @@ class AIOKafkaConsumer(ConsumerInternals):
                 configs[name] = as_deserializer(configs[name])
         if configs.get("partition_assignment_strategy") is not None:
             configs["partition_assignment_strategy"] = adapted(configs["partition_assignment_strategy"], False)
-        if configs.get("max_poll_records", 0) is None:
-            configs["max_poll_records"] = _NO_LIMIT
-        configs.setdefault("max_poll_records", _NO_LIMIT)
+        if configs.get("max_poll_records") is None:
+            configs["max_poll_records"] = _MOST_RECORDS
         check_settings(configs)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.consumer = RecordConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
@@ -105,7 +114,6 @@ class AIOKafkaConsumer(ConsumerInternals):
         self._listening = Listening()
         self._now = self.consumer.clock.now
         self._prefetched = self.consumer.prefetched
-        self._latest = self.consumer.latest
         self._began = self._stopped = False
         self._read_at_ms: int | None = None
         self._unsubscribed: asyncio.Future[None] | None = None
@@ -185,6 +193,9 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     # -- records -----------------------------------------------------------------------------------------------------
 
+    # A record that was decoded ahead is returned in one step of one coroutine, without a call of a Python function.
+
+    @crosses
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """Return the next record of these partitions, or of all partitions. Wait until there is a record.
 
@@ -193,9 +204,13 @@ class AIOKafkaConsumer(ConsumerInternals):
         """
         prefetched = self._prefetched
         records = prefetched.records
-        if records and not partitions and self._now() < prefetched.until:
-            self._latest[0] = record = records.pop()
+        if records and not partitions and prefetched.now() < prefetched.until:
+            prefetched.latest[0] = record = records.pop()
             return record  # type: ignore[return-value]  # the decoder made it in our form
+        return await self._waited_for(partitions)
+
+    @border.guarded
+    async def _waited_for(self, partitions: tuple[TopicPartition, ...]) -> ConsumerRecord[Any, Any]:
         self._check_reads()
         async with self._turn:
             while True:
@@ -215,8 +230,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived.
-            max_records: the most records to return. By default ``max_poll_records``, which itself is unlimited by
-                default.
+            max_records: the most records to return, by default ``max_poll_records``. Without both it is 10,000.
 
         Raises:
             ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, the
@@ -263,8 +277,15 @@ class AIOKafkaConsumer(ConsumerInternals):
             raise ConsumerStoppedError("the consumer was stopped")
         return self
 
+    @crosses
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
         """Return the next record, by :meth:`getone`. The loop ends when the consumer is stopped."""
+        prefetched = self._prefetched
+        records = prefetched.records
+        # As getone, without its coroutine, unless a subclass or an instrumentation has another getone.
+        if records and type(self).getone is _GETONE and self._getone_is_own and prefetched.now() < prefetched.until:
+            prefetched.latest[0] = record = records.pop()
+            return record  # type: ignore[return-value]
         try:
             return await self.getone()
         except ConsumerStoppedError:
@@ -486,3 +507,6 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def __repr__(self) -> str:
         return repr(self.consumer)
+
+
+_GETONE: Final = AIOKafkaConsumer.getone

@@ -17,13 +17,13 @@ from pyconsumer.compat.aiokafka.checks import check_settings
 from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
 from pyconsumer.compat.aiokafka.internals import ProducerInternals
 from pyconsumer.compat.aiokafka.lifecycle import check_may_start
+from pyconsumer.compat.aiokafka.producer.outcomes import Outcomes
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer, check_no_text
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
-from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["AIOKafkaProducer"]
@@ -72,7 +72,7 @@ class AIOKafkaProducer(ProducerInternals):
         check_settings(configs)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
-        self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
+        self._outcomes = Outcomes(border.crossed, wanted=self.producer.config.acks != 0)
         self._started: asyncio.Future[None] | None = None
         self._began = self._stopped = False
 
@@ -104,8 +104,7 @@ class AIOKafkaProducer(ProducerInternals):
         if self._started is not None and not self._started.done():
             self._started.set_result(None)
         await self.producer.close()
-        if self._futures:
-            await asyncio.wait(self._futures)
+        await self._outcomes.settled()
 
     async def __aenter__(self) -> Self:
         try:
@@ -137,13 +136,16 @@ class AIOKafkaProducer(ProducerInternals):
         try:
             if isinstance(value, str) or isinstance(key, str):
                 check_no_text(self.producer.config, key, value)
-            sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
+            producer = self.producer
+            loop = producer.bind()
+            sent = producer.send_at_once(topic, value, key, headers, partition, timestamp_ms)
+            if sent is None:
+                sent = await producer.send(topic, value, key, headers, partition, timestamp_ms)
+            return self._outcomes.future(sent, loop)
         except Exception as error:
             crossed = border.crossed(error)
             if crossed is error:
                 raise
-        else:
-            return self._future(sent)
         raise crossed
 
     def create_batch(self) -> BatchBuilder:
@@ -161,16 +163,9 @@ class AIOKafkaProducer(ProducerInternals):
         Raises:
             IllegalStateError: the batch has no records, or the producer was stopped.
         """
-        return self._future(await self.producer.send_batch(topic, partition, batch.taken()), whole_batch=True)
-
-    def _future(
-        self, sent: FutureRecordMetadata, *, whole_batch: bool = False
-    ) -> asyncio.Future[RecordMetadata | None]:
-        wanted = self.producer.config.acks != 0
-        future = asyncio.ensure_future(_outcome(sent, wanted=wanted, whole_batch=whole_batch))
-        self._futures.add(future)
-        future.add_done_callback(self._futures.discard)
-        return future
+        producer = self.producer
+        sent = await producer.send_batch(topic, partition, batch.taken())
+        return self._outcomes.future(sent, producer.bind(), whole_batch=True)
 
     @crosses
     async def send_and_wait(
@@ -188,8 +183,7 @@ class AIOKafkaProducer(ProducerInternals):
     async def flush(self) -> None:
         """Wait until all records that were passed to ``send`` have been acknowledged or have failed."""
         await self.producer.flush()
-        if self._futures:
-            await asyncio.wait(set(self._futures))
+        await self._outcomes.settled()
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic."""
@@ -225,16 +219,3 @@ class AIOKafkaProducer(ProducerInternals):
 
     def __repr__(self) -> str:
         return repr(self.producer)
-
-
-async def _outcome(sent: FutureRecordMetadata, *, wanted: bool, whole_batch: bool = False) -> RecordMetadata | None:
-    try:
-        found = await sent
-    except Exception as error:
-        raise border.crossed(error)  # noqa: B904 - the same object
-    if not wanted:
-        return None
-    by_broker = sent.place[0].log_append_time_ms >= 0
-    tp = found.topic_partition
-    timestamp = -1 if whole_batch and not by_broker else found.timestamp
-    return RecordMetadata(found.topic, found.partition, tp, found.offset, timestamp, int(by_broker))

@@ -1,9 +1,12 @@
-"""``kafka.producer.future``: the future that ``send`` returns, and its result."""
+"""``kafka.producer.future``: the future that ``send`` returns, and its result.
+
+The appender of our producer makes these futures itself, so that ``send`` makes one object for each record.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.structs import TopicPartition
@@ -32,47 +35,18 @@ class RecordMetadata(NamedTuple):
     serialized_header_size: int
 
 
-class FutureRecordMetadata:
-    """The result of one ``send``. Its errors are classes of :mod:`pyconsumer.compat.kafka.errors`.
+class FutureRecordMetadata(SentRecord):
+    """The result of one ``send``. Its errors are those of :mod:`pyconsumer.compat.kafka.errors`."""
 
-    Args:
-        sent: the future of pyconsumer's producer.
-    """
-
-    __slots__ = ("__weakref__", "_sent")
+    __slots__ = ()  # so the garbage collector need not know it
 
     #: kafka-python's setting for callbacks that raise. Here they are always logged.
     error_on_callbacks = False
 
-    def __init__(self, sent: SentRecord) -> None:
-        self._sent = sent
-
-    @property
-    def place(self) -> tuple[BatchResult, int]:
-        """The result of the batch, and the record's index in the batch."""
-        return self._sent.place
-
     @property
     def _produce_future(self) -> BatchResult:
         """The result of the batch, of which OpenTelemetry's instrumentation reads ``topic_partition``."""
-        return self._sent.place[0]
-
-    @property
-    def is_done(self) -> bool:
-        """Return whether the record was acknowledged or has failed."""
-        return self._sent.is_done
-
-    def done(self) -> bool:
-        """Return whether the record was acknowledged or has failed."""
-        return self._sent.is_done
-
-    def succeeded(self) -> bool:
-        """Return whether the record was acknowledged."""
-        return self._sent.succeeded()
-
-    def failed(self) -> bool:
-        """Return whether the record has failed."""
-        return self._sent.failed()
+        return self.place[0]
 
     def retriable(self) -> bool:
         """Return whether the record has failed with an error that may disappear by itself."""
@@ -80,19 +54,19 @@ class FutureRecordMetadata:
         return error is not None and bool(getattr(error, "retriable", False))
 
     @property
-    def exception(self) -> Exception | None:
-        """The error. None before the result is there, and after success."""
-        error = self._sent.exception
+    def exception(self) -> Any:
+        """The error, or None before the end and after a success."""
+        error = super().exception
         return None if error is None else border.crossed(error)
 
     @property
-    def value(self) -> RecordMetadata | None:
+    def value(self) -> RecordMetadata | None:  # type: ignore[override]
         """The metadata, or None if there is no successful result yet."""
-        found = self._sent.value
+        found = super().value
         return None if found is None else _metadata(found)
 
-    def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the result of the record.
+    def get(self, timeout: float | None = None) -> RecordMetadata:  # type: ignore[override]
+        """Wait for the result.
 
         Args:
             timeout: seconds. None waits at most for the record's delivery timeout, after which the future is done.
@@ -103,26 +77,24 @@ class FutureRecordMetadata:
             KafkaError: the record could not be sent. The error has the reason.
         """
         try:
-            return _metadata(self._sent.get(timeout))
+            return _metadata(super().get(timeout))
         except Exception as error:
             border.crossed(error)  # the same object
             raise
 
-    result = get
+    result = get  # type: ignore[assignment]
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        """Wait for the result in a coroutine. Raises as :meth:`get`."""
-        return self._awaited().__await__()
+    if TYPE_CHECKING:  # that of our future, which returns ``value``
 
-    async def _awaited(self) -> RecordMetadata:
-        return _metadata(await border.awaited(self._sent))
+        def __await__(self) -> Generator[Any, None, RecordMetadata]:  # type: ignore[override]
+            """Wait for the result in a coroutine. Raises as :meth:`get`."""
 
     def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
         """Call ``function(*args, metadata, **kwargs)`` after success, in the sender's thread.
 
         If the future is done already, call it now.
         """
-        self._sent.add_callback(_with_metadata, function, args, kwargs)
+        super().add_callback(_with_metadata, function, args, kwargs)
         return self
 
     def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
@@ -130,7 +102,7 @@ class FutureRecordMetadata:
 
         If the future is done already, call it now.
         """
-        self._sent.add_errback(border.callback(function), *args, **kwargs)
+        super().add_errback(border.callback(function), *args, **kwargs)
         return self
 
     def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:

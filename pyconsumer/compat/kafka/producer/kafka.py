@@ -50,6 +50,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
 
     #: kafka-python's defaults by name.
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(PRODUCER_DEFAULTS)
+    _future_class = FutureRecordMetadata
 
     def __init__(self, **configs: Any) -> None:
         given = dict(configs)
@@ -64,6 +65,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine, documented=PRODUCER_DEFAULTS))
         self.config: Any = GivenConfig(self.config, PRODUCER_DEFAULTS, given)
         self._bootstrap_ms: float = bootstrap_ms
+        #: What `send` needs for most records.
+        self._quick = self._append if self._is_plain and self._transactions is None else None
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -85,7 +88,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         return 2
 
     @crosses
-    def send(  # type: ignore[override]
+    def send(
         self,
         topic: str,
         value: Any = None,
@@ -101,12 +104,12 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         try:
             if isinstance(value, str) or isinstance(key, str):
                 check_no_text(self.config, key, value)
-            transactions = self._transactions
-            if self._is_plain and (transactions is None or transactions.is_open):  # as there, without its frame
-                appended = self._append(topic, value, key, headers, partition, timestamp_ms)
-                if appended is not None:
-                    return FutureRecordMetadata(appended)
-            return FutureRecordMetadata(super().send(topic, value, key, headers, partition, timestamp_ms))
+            quick = self._quick
+            if quick is not None:  # as there, without its frame
+                future = quick(topic, value, key, headers, partition, timestamp_ms)
+                if future is not None:
+                    return future  # type: ignore[return-value]  # of the class above
+            return super().send(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[return-value]
         except Exception as error:
             crossed = border.crossed(error)
             if crossed is error:
