@@ -218,6 +218,8 @@ class ConsumerDelegate:
     def buffered(self, now: float, drain: Callable[[], T | None]) -> T | None:
         """Take buffered records without a system call. Return None if :meth:`fetched` must run instead."""
         coordinator, checked = self.coordinator, self.checked
+        if self._interrupted:
+            return None
         # Before the rest is looked at, so that what the heartbeat thread changes in the meantime ends it.
         checked.extend(now + CHECK_LIFETIME_S)
         if coordinator is not None:
@@ -482,16 +484,25 @@ class ConsumerDelegate:
 
     def on_interrupt(self, error: BaseException) -> None:
         """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
-        if not isinstance(error, Exception):
-            self._interrupted = True
-            self.fetcher.buffer.roll_back()
-            self.recover()
+        if isinstance(error, Exception):
+            return
+        self._interrupted = again = True
+        self.checked.end()
+        while again:
+            again = False
+            try:
+                self.fetcher.buffer.roll_back()
+                self.recover()
+            except KeyboardInterrupt:  # another one: each step may be done twice
+                again = True
 
     def recover(self) -> None:
         """Reset everything that an interrupted call may have left in an unknown state. No I/O happens."""
         self._interrupted = True  # until this has come to its end
         self.checked.end()
         self.fetcher.recover()
+        if self.subscriptions.type in (SubscriptionType.USER_ASSIGNED, SubscriptionType.AUTO_TOPICS):
+            self.metadata.set_topics(self.subscriptions.metadata_topics())
         if self.coordinator is not None:
             self.coordinator.recover()
         self._interrupted = False

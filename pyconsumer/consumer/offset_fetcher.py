@@ -109,6 +109,10 @@ class OffsetFetcher:
         last = self._last.get(node_id)
         return last is not None and not last.done
 
+    def recover(self) -> None:
+        """Hold back no fetch, after Ctrl-C that may have come before a request was sent or its end was noted."""
+        self._last.clear()
+
     def raise_error(self) -> None:
         """Raise the error of a reset or validation in the background, once."""
         error, self._error = self._error, None

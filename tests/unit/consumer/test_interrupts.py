@@ -1,0 +1,134 @@
+"""Ctrl-C at any step of a consumer's calls, over a broker in memory: it continues, and loses no record.
+
+The program of a test runs once for each step, with Ctrl-C there. A call that Ctrl-C ended is made again, as by a program
+that handles it. By default a sample of the steps is taken, the same in each run. ``PYCONSUMER_INTERRUPT_STEPS`` sets how
+many steps a test takes, 0 for all of them, which is a matter of an hour.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaConsumer, TopicPartition
+from pyconsumer.errors import KafkaError
+from tests.support.interrupts import InterruptAt, places
+from tests.support.memory_broker import MemoryBroker
+
+BATCHES = ([1, 2, 2], [2, 1, 2])
+"""The numbers of records in each batch, for each partition."""
+ALL = {(partition, offset) for partition in range(2) for offset in range(5)}
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+LONG_S = 5.0  # of the broker's clock. A request's timeout is 30 s
+
+
+class Program:
+    """A program that reads, and handles Ctrl-C by trying again."""
+
+    def __init__(self, interrupt: InterruptAt, **settings: Any) -> None:
+        self.broker = MemoryBroker(*BATCHES)
+        self.now = self.broker.clock.now
+        self._interrupt = interrupt
+        with self.broker.serving():
+            self.consumer = KafkaConsumer(
+                bootstrap_servers="127.0.0.1:9",
+                clock=self.broker.clock,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                max_poll_records=3,
+                **settings,
+            )
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        while True:
+            try:
+                with self._interrupt():
+                    return function(*arguments)
+            except KeyboardInterrupt:
+                pass
+
+    def read(self, wanted: set[tuple[int, int]], *, each_once: bool = True) -> None:
+        """Poll until all of these records have been returned."""
+        found: list[tuple[int, int]] = []
+        until = self.now() + LONG_S
+        while set(found) != wanted:
+            assert self.now() < until, f"unread: {sorted(wanted - set(found))}"
+            found += [(record.partition, record.offset) for record in self.call(self.consumer.poll, 100).records()]
+        assert len(found) == len(wanted) or not each_once, f"returned twice: {sorted(found)}"
+
+
+def assigned(program: Program) -> None:
+    """Partitions by hand: assign, read, seek, pause, resume, assign again."""
+    consumer, call = program.consumer, program.call
+    call(consumer.assign, [T0, T1])
+    program.read(ALL)
+    call(consumer.seek, T0, 1)
+    call(consumer.seek_to_beginning, T1)
+    program.read(ALL - {(0, 0)})
+    call(consumer.pause, T0)
+    call(consumer.seek, T0, 4)
+    call(consumer.seek, T1, 3)
+    program.read({(1, 3), (1, 4)})
+    call(consumer.resume, T0)
+    program.read({(0, 4)})
+    call(consumer.assign, [T1])
+    call(consumer.seek, T1, 2)
+    program.read({(1, 2), (1, 3), (1, 4)})
+
+
+def subscribed(program: Program) -> None:
+    """Partitions of a group: subscribe, read, commit both ways, close. A rebalance may return records again."""
+    consumer, call = program.consumer, program.call
+    call(consumer.subscribe, ["t"])
+    program.read(ALL, each_once=False)
+    until = program.now() + LONG_S
+    while program.broker.committed != {0: 5, 1: 5}:
+        assert program.now() < until
+        try:
+            call(consumer.commit)
+        except KafkaError as error:  # of a rebalance, which the next poll completes
+            assert error.retriable or "poll" in str(error)
+            call(consumer.poll, 100)
+    ends: list[object] = []
+    call(consumer.commit_async, None, lambda offsets, error: ends.append(error))
+    until = program.now() + LONG_S
+    while not ends:
+        assert program.now() < until
+        call(consumer.poll, 50)
+    until = program.now() + LONG_S
+    call(consumer.close)
+    assert program.now() < until, "closing waits for nothing"
+
+
+def run(steps: Callable[[Program], None], interrupt: InterruptAt) -> None:
+    """Run a program with a new consumer, and close that."""
+    random.seed(1)  # backoffs and the choice of a node are the same each time
+    program = Program(interrupt, **({"group_id": "g"} if steps is subscribed else {}))
+    try:
+        with program.broker.serving():
+            steps(program)
+    finally:
+        program.consumer.close(timeout_ms=0)
+
+
+@pytest.mark.parametrize("program", [assigned, subscribed])
+def test_ctrl_c_at_any_step_costs_no_record_and_little_time(program: Callable[[Program], None]) -> None:
+    for _ in range(2):
+        run(program, InterruptAt())  # codecs are made when they are first used
+    steps = places(partial(run, program))
+    assert len(steps) > 5_000
+    count = int(os.environ.get("PYCONSUMER_INTERRUPT_STEPS", "40"))
+    failures = []
+    for step in steps[:: len(steps) // count if count else 1]:
+        interrupt = InterruptAt(step)
+        try:
+            run(program, interrupt)
+        except Exception as error:
+            failures.append((step, repr(error), interrupt.where))
+        assert interrupt.where, "each run takes the same steps"
+    assert not failures
