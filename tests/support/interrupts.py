@@ -39,7 +39,7 @@ class InterruptAt:
 
     Args:
         steps: in the order in which they come.
-        under: the folder of the code in which steps are counted.
+        under: the folders of the code in which steps are counted.
         on_step: called with each step and its frame. That is slow: otherwise only the calls are counted.
 
     Attributes:
@@ -47,7 +47,7 @@ class InterruptAt:
     """
 
     def __init__(
-        self, *steps: Step, under: str = _PACKAGE, on_step: Callable[[Step, FrameType], object] | None = None
+        self, *steps: Step, under: str | tuple[str, ...] = _PACKAGE, on_step: Callable[[Step, FrameType], object] | None = None
     ) -> None:
         self.where: list[str] = []
         self._calls = 0
@@ -92,7 +92,7 @@ class InterruptAt:
         return on_opcode
 
 
-def places(run: Callable[[InterruptAt], object], *, under: str = _PACKAGE) -> list[Step]:
+def places(run: Callable[[InterruptAt], object], *, under: str | tuple[str, ...] = _PACKAGE) -> list[Step]:
     """Return steps of a program that cover each place in its code once for each caller.
 
     Args:
