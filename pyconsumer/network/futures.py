@@ -158,10 +158,10 @@ class RequestFuture(Generic[T]):
             self._callbacks.append(callback)
 
     def follow_with(self, other: RequestFuture[Any], follow: Callable[[RequestFuture[T]], object]) -> None:
-        """Complete ``other`` by calling ``follow(future)`` once this one is done, also if Ctrl-C ends the first attempt.
+        """Complete ``other`` by ``follow(future)`` once this one is done, also if Ctrl-C ends the first attempt.
 
-        Other callbacks are called once at most: Ctrl-C in one of them ends it. Without this, a future that depends on
-        another one would stay pending for ever.
+        Other callbacks are called once at most, and Ctrl-C in one of them ends it. A future that depends on another one
+        must not stay pending for that reason.
 
         Args:
             other: the future that depends on this one. If it is done, its own callbacks that are left are called.

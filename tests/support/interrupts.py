@@ -47,7 +47,10 @@ class InterruptAt:
     """
 
     def __init__(
-        self, *steps: Step, under: str | tuple[str, ...] = _PACKAGE, on_step: Callable[[Step, FrameType], object] | None = None
+        self,
+        *steps: Step,
+        under: str | tuple[str, ...] = _PACKAGE,
+        on_step: Callable[[Step, FrameType], object] | None = None,
     ) -> None:
         self.where: list[str] = []
         self._calls = 0

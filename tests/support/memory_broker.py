@@ -309,7 +309,6 @@ class MemoryBroker:
         has_records = any(each.records for each in found)
         return answer, _LATENCY_S if has_records else request.max_wait_ms / 1000
 
-
     # -- the group, which has one member -----------------------------------------------------------------------------
 
     @staticmethod
