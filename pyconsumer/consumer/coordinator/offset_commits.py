@@ -340,7 +340,6 @@ class OffsetCommitter:
     def _report(self, commit: _AsyncCommit) -> object:
         if commit.is_reported:
             return None
-        commit.report()
         error = commit.future.exception
         if error is None:
             self._committed(commit.offsets)
@@ -348,8 +347,10 @@ class OffsetCommitter:
             wrapped = RetriableCommitFailedError(f"offsets were not committed, commit again: {error}")
             wrapped.__cause__ = error
             error = wrapped
-        if commit.callback is not None:
-            return commit.callback(commit.offsets, error)
+        callback, offsets = commit.callback, commit.offsets
+        commit.report()  # just before the call: Ctrl-C in the callback ends it
+        if callback is not None:
+            return callback(offsets, error)
         if error is not None:
             self._core.log.error("an asynchronous commit failed: %s", error)
         return None
