@@ -310,10 +310,11 @@ class Metadata:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
         self.is_bootstrap = True
         self.leaders_version += 1
-        self._brokers = {}
+        brokers = {}
         for address in self._bootstrap:
-            self._brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
+            brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
             self._next_bootstrap_id -= 1
+        self._brokers = brokers  # at once: after Ctrl-C in between, none would be left to connect to
 
     # -- what a response says ----------------------------------------------------------------------------------------
 
