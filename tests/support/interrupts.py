@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import gc
+import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pyconsumer
 
-__all__ = ["InterruptAt", "Step", "places"]
+__all__ = ["InterruptAt", "RandomInterrupts", "Step", "places"]
 
 _PACKAGE = str(Path(pyconsumer.__file__).parent)
 
@@ -63,7 +64,7 @@ class InterruptAt:
         """Count the steps of this block. All blocks of one object are counted together."""
         before = sys.gettrace()
         gc.disable()  # the collector's calls are no steps, and would not pass an interrupt on
-        if self._on_step is not None or self._steps:
+        if self._on_step is not None or not self._is_over():
             sys.settrace(self._on_call)
         try:
             yield
@@ -71,11 +72,21 @@ class InterruptAt:
             sys.settrace(before)
             gc.enable()
 
+    def _is_over(self) -> bool:
+        return not self._steps
+
+    def _target(self) -> int | None:
+        """Return the bytecode of the call that begins now before which to interrupt it. None for none."""
+        if self._steps and self._steps[0].call == self._calls:
+            return self._steps.pop(0).opcode
+        return None
+
     def _on_call(self, frame: FrameType, event: str, argument: object) -> Any:
         if not frame.f_code.co_filename.startswith(self._under):
             return None
         self._calls += 1
-        if self._on_step is None and (not self._steps or self._calls != self._steps[0].call):
+        target = self._target()
+        if target is None and self._on_step is None:
             return None
         call, opcode, unreachable = self._calls, 0, _unreachable(frame.f_code)
 
@@ -85,14 +96,39 @@ class InterruptAt:
                 opcode += 1
                 if self._on_step is not None:
                     self._on_step(Step(call, opcode), frame)
-                elif self._steps and self._steps[0] == (call, opcode):
-                    del self._steps[0]
+                elif opcode == target:
                     self.where.append(_lines(frame))
                     raise KeyboardInterrupt
             return on_opcode
 
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return on_opcode
+
+
+class RandomInterrupts(InterruptAt):
+    """Raises KeyboardInterrupt at random steps.
+
+    Args:
+        seed: the same one gives the same steps.
+        most: the most interrupts.
+        calls: one call of a function in so many is interrupted, unless it ends before.
+        under: see :class:`InterruptAt`.
+    """
+
+    def __init__(self, seed: int, *, most: int, calls: int, under: str | tuple[str, ...] = _PACKAGE) -> None:
+        super().__init__(under=under)
+        self._source = random.Random(seed)
+        self._left = most
+        self._one_in = calls
+
+    def _is_over(self) -> bool:
+        return not self._left
+
+    def _target(self) -> int | None:
+        if not self._left or self._source.randrange(self._one_in):
+            return None
+        self._left -= 1
+        return self._source.randrange(1, 40)
 
 
 def places(run: Callable[[InterruptAt], object], *, under: str | tuple[str, ...] = _PACKAGE) -> list[Step]:

@@ -20,7 +20,7 @@ import pyconsumer.consumer
 import pyconsumer.network
 from pyconsumer import KafkaConsumer, TopicPartition
 from pyconsumer.errors import CommitFailedError, RebalanceInProgressError
-from tests.support.interrupts import InterruptAt, places
+from tests.support.interrupts import InterruptAt, RandomInterrupts, places
 from tests.support.memory_broker import MemoryBroker
 
 BATCHES = ([1, 2, 2], [2, 1, 2])
@@ -30,12 +30,14 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 UNDER = tuple(str(Path(package.__file__).parent) for package in (pyconsumer.consumer, pyconsumer.network))
 """The code that Ctrl-C interrupts. (That of the log depends on its thread, and would not take the same steps.)"""
 LONG_S = 5.0  # of the broker's clock. A request's timeout is 30 s
+AFTER_SEVERAL_S = 40.0  # the backoffs of connections grow
 
 
 class Program:
     """A program that reads, and handles Ctrl-C by trying again."""
 
-    def __init__(self, interrupt: InterruptAt, **settings: Any) -> None:
+    def __init__(self, interrupt: InterruptAt, *, long_s: float = LONG_S, **settings: Any) -> None:
+        self._long_s = long_s
         self.broker = MemoryBroker(*BATCHES)
         self.now = self.broker.clock.now
         self._interrupt = interrupt
@@ -57,13 +59,17 @@ class Program:
             except KeyboardInterrupt:
                 pass
 
+    def soon(self) -> float:
+        """Return the time at which a call must have ended that waits for no timeout."""
+        return self.now() + self._long_s
+
     def interrupted_in(self, function: str) -> bool:
         return any(place.split(" < ")[0].endswith(f" {function}") for place in self._interrupt.where)
 
     def read(self, wanted: set[tuple[int, int]], *, each_once: bool = True) -> None:
         """Poll until all of these records have been returned."""
         found: list[tuple[int, int]] = []
-        until = self.now() + LONG_S
+        until = self.soon()
         while set(found) != wanted:
             assert self.now() < until, f"unread: {sorted(wanted - set(found))}"
             found += [(record.partition, record.offset) for record in self.call(self.consumer.poll, 100).records()]
@@ -94,7 +100,7 @@ def subscribed(program: Program) -> None:
     consumer, call = program.consumer, program.call
     call(consumer.subscribe, ["t"])
     program.read(ALL, each_once=False)
-    until = program.now() + LONG_S
+    until = program.soon()
     while program.broker.committed != {0: 5, 1: 5}:
         assert program.now() < until
         try:
@@ -103,19 +109,19 @@ def subscribed(program: Program) -> None:
             call(consumer.poll, 100)
     ends: list[object] = []
     call(consumer.commit_async, None, lambda offsets, error: ends.append(error))
-    until = program.now() + LONG_S
+    until = program.soon()
     while not ends and not program.interrupted_in("_report"):  # Ctrl-C that comes with the callback's call ends it
         assert program.now() < until
         call(consumer.poll, 50)
-    until = program.now() + LONG_S
+    until = program.soon()
     call(consumer.close)
     assert program.now() < until, "closing waits for nothing"
 
 
-def run(steps: Callable[[Program], None], interrupt: InterruptAt) -> None:
+def run(steps: Callable[[Program], None], interrupt: InterruptAt, *, long_s: float = LONG_S) -> None:
     """Run a program with a new consumer, and close that."""
     random.seed(1)  # backoffs and the choice of a node are the same each time
-    program = Program(interrupt, **({"group_id": "g"} if steps is subscribed else {}))
+    program = Program(interrupt, long_s=long_s, **({"group_id": "g"} if steps is subscribed else {}))
     try:
         with program.broker.serving():
             steps(program)
@@ -139,3 +145,17 @@ def test_ctrl_c_at_any_step_costs_no_record_and_little_time(program: Callable[[P
             failures.append((step, repr(error), interrupt.where))
         assert interrupt.where, "each run takes the same steps"
     assert not failures
+
+
+@pytest.mark.parametrize("program", [assigned, subscribed])
+def test_several_ctrl_c_in_one_run_cost_no_record(program: Callable[[Program], None]) -> None:
+    first = int(os.environ.get("PYCONSUMER_INTERRUPT_SEED", "1"))
+    run(program, InterruptAt())
+    for seed in range(first, first + int(os.environ.get("PYCONSUMER_INTERRUPT_RUNS", "8"))):
+        interrupts = RandomInterrupts(seed, most=12, calls=200, under=UNDER)
+        try:
+            run(program, interrupts, long_s=AFTER_SEVERAL_S)
+        except Exception as error:
+            error.add_note(f"seed {seed}, interrupted in {interrupts.where}")
+            raise
+        assert interrupts.where
