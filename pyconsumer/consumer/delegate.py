@@ -53,6 +53,7 @@ from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
+from pyconsumer.consumer.partition_metrics import add_partitions
 from pyconsumer.consumer.partition_state import FetchPosition, FetchState, current_leader
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
@@ -228,6 +229,8 @@ class ConsumerDelegate:
     def buffered(self, now: float, drain: Callable[[], T | None]) -> T | None:
         """Take buffered records without a system call. Return None if :meth:`fetched` must be run instead."""
         coordinator, checked = self.coordinator, self.checked
+        if self._interrupted:
+            return None
         # Before the rest is looked at, so that what the heartbeat thread changes in the meantime ends it.
         checked.extend(now + CHECK_LIFETIME_S)
         if coordinator is not None:
@@ -503,20 +506,26 @@ class ConsumerDelegate:
             self.metrics.on_records(taken[0].topic, taken[1])
 
     def on_interrupt(self, error: BaseException) -> None:
-        """Recover after a poll raised an error.
-
-        After Ctrl-C, records that did not reach the application are put back.
-        """
-        if not isinstance(error, Exception):
-            self._interrupted = True
-            self.fetcher.buffer.roll_back()
-            self.recover()
+        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
+        if isinstance(error, Exception):
+            return
+        self._interrupted = again = True
+        self.checked.end()
+        while again:
+            again = False
+            try:
+                self.fetcher.buffer.roll_back()
+                self.recover()
+            except KeyboardInterrupt:  # another one: each step may be done twice
+                again = True
 
     def recover(self) -> None:
         """Reset everything that an interrupted call may have left in an unknown state. No I/O is done."""
         self._interrupted = True  # until this has come to its end
         self.checked.end()
         self.fetcher.recover()
+        if self.subscriptions.type in (SubscriptionType.USER_ASSIGNED, SubscriptionType.AUTO_TOPICS):
+            self.metadata.set_topics(self.subscriptions.metadata_topics())
         if self.coordinator is not None:
             self.coordinator.recover()
         self._interrupted = False
@@ -942,23 +951,9 @@ class ConsumerDelegate:
 
     def metrics_snapshot(self) -> Metrics:
         """Return all metrics of the consumer: its counters, its buffer, and each partition's lag and lead."""
-        group, subscriptions, budget = self.coordinator, self.subscriptions, self.fetcher.planner.budget
-        found = self.metrics.snapshot(self.clock.now(), None if group is None else group.metrics)
-        fetch = found["consumer-fetch-manager-metrics"]
-        fetch["buffered-bytes"] = budget.held
-        fetch["reserved-bytes"] = budget.reserved
-        fetch["buffer-limit-bytes"] = budget.limit
-        fetch["records-skipped-total"] = self.fetcher.deserialization.skipped
-        lags = []
-        for tp in subscriptions.assigned_list():
-            lag = subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
-            lead = subscriptions.partition_lead(tp)
-            key = f"consumer-fetch-manager-metrics.{tp.topic}-{tp.partition}"
-            found[key] = {"records-lag": lag, "records-lead": lead}
-            if lag is not None:
-                lags.append(lag)
-        fetch["records-lag-max"] = max(lags, default=None)
-        found["consumer-coordinator-metrics"]["assigned-partitions"] = subscriptions.assigned_count
+        group = None if self.coordinator is None else self.coordinator.metrics
+        found = self.metrics.snapshot(self.clock.now(), group)
+        add_partitions(found, self.fetcher, self.subscriptions, read_committed=self.config.read_committed)
         return found
 
     def missing_topics(self) -> list[str]:

@@ -306,7 +306,7 @@ class FetchBuffer:
 
     def clear(self) -> None:
         """Drop everything and reset all counts."""
-        for fetches in self._of.values():
+        for fetches in (*self._of.values(), self._queue):  # after Ctrl-C, one may be in the queue alone
             for fetch in fetches:
                 fetch.drop()
         self._queue.clear()

@@ -225,16 +225,24 @@ class FetchPlanner:
                 node.on_progress()
 
     def recover(self, pending: Collection[int]) -> None:
-        """Recover from an interrupt.
+        """Recover from an interrupt, which may have come between two steps of anything.
 
-        Only the ``pending`` nodes have a request, so only they count as having a fetch in flight.
+        Every partition is placed again, once the journal has it. The other nodes have no fetch in flight and open a new
+        session, because the last request that was planned may not have been sent.
+
+        Args:
+            pending: the nodes that a fetch was sent to and that have not responded.
         """
         self._settled = False
+        self._node_of.clear()
+        self._delayed.clear()
+        self._delayed_until.clear()
         for node_id, node in self._nodes.items():
             node.changed.update(node.wanted)
-            if node.in_flight is not None and node_id not in pending:
+            node.wanted.clear()
+            if node.in_flight is None or node_id not in pending:
                 node.finish()
-                node.session.on_failure()
+                node.session.recover()
         self.budget.recount(sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight))
 
     def end(self, planned: PlannedFetch) -> FetchSessionHandler | None:

@@ -201,6 +201,14 @@ class FetchSessionHandler:
         """Open a new session with the next request, because this request failed or its response was rejected."""
         self.next_epoch = self._first_epoch
 
+    def recover(self) -> None:
+        """Forget all partitions, after Ctrl-C that may have come before the last request was sent."""
+        self.on_failure()
+        self.partitions.clear()
+        self._names.clear()
+        self._by_topic.clear()
+        self._without_id = 0
+
     @property
     def _first_epoch(self) -> int:
         return 0 if self._incremental else -1

@@ -237,11 +237,11 @@ class Fetcher:
     def recover(self) -> None:
         """Fetch again from the positions, because Ctrl-C has interrupted an operation at an unknown point."""
         self._is_awaited = False
-        self._seen_update = -1
+        self._seen_update = self._seen_leaders = -1
         self.buffer.clear()
-        self._subscriptions.drop_fetched([state.topic_partition for state in self._subscriptions.states()])
+        self._subscriptions.recover()
         self.planner.recover([node_id for node_id, future in self._requests.items() if not future.done])
-        self._subscriptions.retry_now()
+        self.offsets.recover()
 
     def close_sessions(self) -> list[RequestFuture[ClientResponse]]:
         """Queue requests that close the fetch sessions, at brokers that can respond at once.

@@ -112,6 +112,10 @@ class OffsetFetcher:
         last = self._last.get(node_id)
         return last is not None and not last.done
 
+    def recover(self) -> None:
+        """Hold back no fetch, after Ctrl-C that may have come before a request was sent or its end was noted."""
+        self._last.clear()
+
     def raise_error(self) -> None:
         """Raise, once, the error of a reset or validation that ran in the background."""
         error, self._error = self._error, None

@@ -238,13 +238,17 @@ class TopicPartitionState:
             found = position or self.fetch_position
             if found is None:
                 raise AssertionError(f"{self.topic_partition} cannot be {wanted.name} without a position")
-            self.position, self.offset_epoch, self.position_leader = found
+            # Ctrl-C between these leaves a position without its leader, which is validated again if it has an epoch.
+            self.position_leader = NO_LEADER
+            self.position, self.offset_epoch = found[:2]
+            self.state = wanted
+            self.position_leader = found.leader
         else:
+            self.state = wanted  # first, so that Ctrl-C leaves no state that lacks its position
             self.position = None
             self.offset_epoch = -1
             self.position_leader = NO_LEADER
             self.fetch_offset = -1
-        self.state = wanted
         self._update_fetchable()
         self.retry_at = 0.0  # a pause after an earlier request does not delay the next one
         self.awaits_leader = False
@@ -286,6 +290,15 @@ class TopicPartitionState:
         self.buffered_fetches = 0
         self.fetch_blocked = False
         self.fetch_not_before = 0.0
+
+    def recover(self, fetch_epoch: int) -> None:
+        """Compute again what follows from state and position, after Ctrl-C between two steps of a change."""
+        if not RULES[self.state].requires_position:
+            self.position, self.offset_epoch, self.position_leader = None, -1, NO_LEADER
+        self._update_fetchable()
+        self.end_offset_requested = False
+        self.retry_now()
+        self.restart_fetching(fetch_epoch)
 
     # -- assignment and pausing --------------------------------------------------------------------------------------
 

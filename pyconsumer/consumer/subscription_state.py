@@ -24,6 +24,9 @@ Rules
    at its positions in these (:meth:`remember_revoked`): its application may still be working on their records. This
    holds for the very next generation. After a later one another member may have had them in between, and the
    committed offset counts. In Java, where only a poll rebalances, it always does.
+11. Ctrl-C may come between any two steps. A step that another one depends on comes first: a policy before the reset, a
+   position before the state that needs it. Everything else follows from the states of the partitions, and
+   :meth:`recover` computes it again.
 """
 
 from __future__ import annotations
@@ -95,6 +98,7 @@ class SubscriptionState:
         self._pattern: re.Pattern[str] | None = None
         self._remote_pattern: str | None = None
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
+        self._taken_out: TopicPartitionState | None = None  # of the assignment, while it is put back at the end
         self._topic_ids: dict[str, bytes] = {}
         self._epochs = itertools.count(1)
         self.changed: dict[TopicPartition, None] = {}
@@ -216,8 +220,9 @@ class SubscriptionState:
         wanted = set(partitions)
         if wanted == self._assignment.keys():
             return False
+        is_changed = self._change_subscription(frozenset(tp.topic for tp in wanted))
         self._set_assignment(partitions)
-        return self._change_subscription(frozenset(tp.topic for tp in wanted))
+        return is_changed
 
     def assign_from_subscribed(self, partitions: Collection[TopicPartition], generation: int | None = None) -> None:
         """Adopt the assignment that the group has computed for this member.
@@ -351,9 +356,12 @@ class SubscriptionState:
 
     def move_to_end(self, tp: TopicPartition) -> None:
         """Put a partition last in the order for the next full fetch."""
-        state = self._assignment.pop(tp, None)
+        state = self._assignment.get(tp)
         if state is not None:
+            self._taken_out = state  # so that Ctrl-C does not lose it
+            del self._assignment[tp]
             self._assignment[tp] = state
+            self._taken_out = None
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching and returning records of these partitions, because they are about to be revoked."""
@@ -394,9 +402,12 @@ class SubscriptionState:
         If its leader epoch and that of the leader are known, it is validated first (KIP-320).
         """
         state = self.state(tp)
-        self._found(state, position)
-        if position.needs_validation:
-            self._move(state, FetchState.AWAIT_VALIDATION, position)
+        if not position.needs_validation:
+            self._found(state, position)
+            return
+        # Without the leader at first. After Ctrl-C between the two moves, the next look at metadata validates it.
+        self._found(state, position._replace(leader=NO_LEADER))
+        self._move(state, FetchState.AWAIT_VALIDATION, position)
 
     def seek_validated(self, tp: TopicPartition, position: FetchPosition) -> None:
         """Continue from a position that needs no validation."""
@@ -479,11 +490,6 @@ class SubscriptionState:
         wanted = (FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION)
         return min((s.retry_at for s in self._not_fetching.values() if s.state in wanted), default=float("inf"))
 
-    def retry_now(self) -> None:
-        """Make every pending reset and validation due now."""
-        for state in self._not_fetching.values():
-            state.retry_now()
-
     def on_leaders(self, leader: LeaderOf) -> bool:
         """After a change of metadata, make all operations due that waited only for a leader and have one now.
 
@@ -508,13 +514,24 @@ class SubscriptionState:
             self.state(tp).restart_fetching(next(self._epochs))
             self.changed[tp] = None
 
+    def recover(self) -> None:
+        """Compute again what follows from the states of the partitions (rule 11). Fetch from their positions."""
+        if self._taken_out is not None:
+            self._assignment[self._taken_out.topic_partition] = self._taken_out
+            self._taken_out = None
+        for tp, state in self._assignment.items():
+            state.recover(next(self._epochs))
+            self.changed[tp] = None
+        self._not_fetching = {tp: state for tp, state in self._assignment.items() if not state.has_valid_position}
+        self.assignment_id += 1
+
     # -- resets ------------------------------------------------------------------------------------------------------
 
     def request_reset(self, tp: TopicPartition, policy: ResetPolicy | None = None) -> None:
         """Request a new position according to ``policy`` (by default ``auto_offset_reset``)."""
         state = self.state(tp)
-        if self._move(state, FetchState.AWAIT_RESET):
-            state.reset_by(policy or self.default_reset)
+        state.reset_by(policy or self.default_reset)  # first: a reset without its policy would never complete
+        self._move(state, FetchState.AWAIT_RESET)
 
     def note_topic_id(self, state: TopicPartitionState, topic_id: bytes) -> int | None:
         """Store the id of a partition's topic. If the id has changed, drop the position and request a reset.
@@ -523,14 +540,14 @@ class SubscriptionState:
             The position that was dropped, or None.
         """
         known, position = state.topic_id, state.position
-        state.set_topic_id(topic_id)
+        is_another = known not in (topic_id, ZERO_UUID)
+        if is_another:
+            state.forget_log()
+            if position is not None:
+                self.request_reset(state.topic_partition)
+        state.set_topic_id(topic_id)  # after the reset, which would not be requested a second time
         self._topic_ids[state.topic_partition.topic] = topic_id
-        if known in (topic_id, ZERO_UUID):
-            return None
-        state.forget_log()
-        if position is not None:
-            self.request_reset(state.topic_partition)
-        return position
+        return position if is_another else None
 
     def topic_id(self, topic: str) -> bytes:
         """Return the id of the topic to which positions belong.

@@ -172,6 +172,7 @@ class NetworkClient:
         self._interrupted = False
         self._arrange_step: Callable[[], object] | None = None
         self._closed = False
+        self._released = False  # all descriptors are closed, and all requests have failed
         self._forked = False
         _clients.add(self)
 
@@ -475,8 +476,11 @@ class NetworkClient:
         return newest, level
 
     def close(self) -> None:
-        """Close all connections at once. All requests fail with RequestCancelledError. A second call has no effect."""
-        if self._closed:
+        """Close all connections at once. All requests fail with RequestCancelledError.
+
+        A second call has no effect, unless Ctrl-C interrupted the first one: it completes that.
+        """
+        if self._released:
             return
         self._closed = True
         _clients.discard(self)
@@ -488,6 +492,7 @@ class NetworkClient:
         self._selector.close()
         self._waker.close()
         self._completed.fire()
+        self._released = True
 
     def abandon(self) -> None:
         """Close all file descriptors of a client that was dropped without ``close``.
@@ -496,7 +501,7 @@ class NetworkClient:
 
         Finalizers call this, in any thread and at any time. In a forked child the descriptors are closed already.
         """
-        if self._closed or self._forked:
+        if self._released or self._forked:
             return
         self._closed = True
         self._release()
@@ -519,6 +524,7 @@ class NetworkClient:
         self._pool.abandon()
         self._selector.close()
         self._waker.close()
+        self._released = True
 
 
 def _max_response_bytes(config: ClientConfig) -> int:

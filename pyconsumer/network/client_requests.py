@@ -232,7 +232,7 @@ class CompletedRequests:
                 else:
                     future.complete(outcome)
             except BaseException:
-                if future.succeeded or future.failed:  # after Ctrl-C it may be pending
+                if future.is_finished:  # after Ctrl-C it may be pending, or have callbacks to run
                     self._remove(request)
                 raise
             if outcomes and outcomes[0][0] is request:  # a callback that closed the client has removed it

@@ -160,13 +160,23 @@ class RequestFuture(Generic[T]):
         else:
             self._callbacks.append(callback)
 
+    def follow_with(self, other: RequestFuture[Any], follow: Callable[[RequestFuture[T]], object]) -> None:
+        """Complete ``other`` by ``follow(future)`` once this one is done, also if Ctrl-C ends the first attempt.
+
+        Other callbacks are called once at most, and Ctrl-C in one of them ends it. A future that depends on another one
+        must not stay pending for that reason.
+
+        Args:
+            other: the future that depends on this one. If it is done, its own callbacks that are left are called.
+            follow: completes ``other``.
+        """
+        self.add_callback(_Follow(other, follow))
+
     def compose(self, convert: Callable[[T], S]) -> RequestFuture[S]:
         """Return a future of ``convert(value)``. It fails with this future's error, or with an error of ``convert``."""
         composed: RequestFuture[S] = RequestFuture()
 
         def follow(future: RequestFuture[T]) -> None:
-            if composed.done:
-                return
             if future.exception is not None:
                 composed.fail(future.exception)
                 return
@@ -177,21 +187,24 @@ class RequestFuture(Generic[T]):
             else:
                 composed.complete(value)
 
-        self.add_callback(follow)
+        self.follow_with(composed, follow)
         return composed
 
     def chain(self, other: RequestFuture[T]) -> None:
         """Complete ``other`` with the same result as this future, unless ``other`` is done earlier."""
 
         def follow(future: RequestFuture[T]) -> None:
-            if other.done:
-                return
             if future.exception is not None:
                 other.fail(future.exception)
             else:
                 other.complete(future._value)
 
-        self.add_callback(follow)
+        self.follow_with(other, follow)
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether it is done and no callback is left to run."""
+        return self.done and not self._callbacks
 
     def finish(self) -> None:
         """Run callbacks that were left out because of Ctrl-C. Normally there are none."""
@@ -202,9 +215,16 @@ class RequestFuture(Generic[T]):
         callbacks = self._callbacks
         while callbacks:
             try:
-                callbacks.pop(0)(self)
-            except BaseException:
+                callback = callbacks[0]
+                if type(callback) is _Follow:
+                    callback(self)
+                    del callbacks[0]
+                else:
+                    callbacks.pop(0)(self)
+            except BaseException as error:
                 # Ctrl-C, or a fault in a callback: the rest must still be notified of the result.
+                if isinstance(error, Exception) and callbacks and callbacks[0] is callback:
+                    del callbacks[0]
                 self._fire()
                 raise
 
@@ -212,6 +232,22 @@ class RequestFuture(Generic[T]):
         if self.exception is not None:
             return f"<RequestFuture failed: {self.exception!r}>"
         return "<RequestFuture succeeded>" if self.done else "<RequestFuture pending>"
+
+
+class _Follow:
+    """A callback that completes another future. It may be called twice."""
+
+    __slots__ = ("_follow", "_other")
+
+    def __init__(self, other: RequestFuture[Any], follow: Callable[[RequestFuture[Any]], object]) -> None:
+        self._other = other
+        self._follow = follow
+
+    def __call__(self, future: RequestFuture[Any]) -> None:
+        if self._other.done:
+            self._other.finish()
+        else:
+            self._follow(future)
 
 
 class Change(Protocol):

@@ -15,6 +15,7 @@ Rules
 6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``. A topic that counted as known
    before it is wanted would not be asked for, and a call that needs it would wait for ``max_age``.
 7. Topics that the owner calls idle are forgotten when a query is made. Who needs one again adds it again (KIP-526).
+8. A response settles wishes only after all of it has been applied. Ctrl-C before that means that it is asked for again.
 """
 
 from __future__ import annotations
@@ -320,10 +321,11 @@ class Metadata:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
         self.is_bootstrap = True
         self.leaders_version += 1
-        self._brokers = {}
+        brokers = {}
         for address in self._bootstrap:
-            self._brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
+            brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
             self._next_bootstrap_id -= 1
+        self._brokers = brokers  # at once: after Ctrl-C in between, none would be left to connect to
 
     # -- what a response says ----------------------------------------------------------------------------------------
 
@@ -345,6 +347,14 @@ class Metadata:
         if response.error_code == _REBOOTSTRAP_REQUIRED:
             return False
         before = self.update_requested, self._leaders()
+        self.cluster_id = response.cluster_id if response.cluster_id is not None else self.cluster_id
+        self.controller_id = response.controller_id
+        if response.brokers:
+            self._brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+            self.is_bootstrap = False
+        asked = () if query is None else [topic.name for topic in query.request.topics or ()]
+        stale = self._take_topics(response.topics, api_version, asked, replace=query is None or not query.partial)
+        # After Ctrl-C before this point the response has settled nothing, and the next turn asks again (rule 8).
         self.update_count += 1
         self.leaders_version += 1
         self.fatal_error = None
@@ -356,13 +366,6 @@ class Metadata:
         self._partial_settled = max(self._partial_settled, query.partial_asked if query else 0)
         if query is None:
             self._full_settled, self._partial_settled = self._full_asked, self._partial_asked
-        self.cluster_id = response.cluster_id if response.cluster_id is not None else self.cluster_id
-        self.controller_id = response.controller_id
-        if response.brokers:
-            self._brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-            self.is_bootstrap = False
-        asked = () if query is None else [topic.name for topic in query.request.topics or ()]
-        stale = self._take_topics(response.topics, api_version, asked, replace=query is None or not query.partial)
         if stale:
             self._full_asked += 1
         changed = self._leaders() != before[1]

@@ -481,9 +481,9 @@ class ClassicMembership(GroupMember):
             return
         self.discovery.responded()
         self.metrics.syncs.add(now - self._attempt.sent_at)
-        self._move(Event.SYNC_SUCCEEDED)
         completed = CompleteJoin(self.generation, bytes(response.assignment))
         self._attempt = _Attempt(number=number, completed=completed)
+        self._move(Event.SYNC_SUCCEEDED)  # last: after Ctrl-C, a member that is stable knows its assignment
         self.rejoin_needed = False
         self._reason = ""
         self.revision += 1

@@ -192,6 +192,7 @@ class ConsumerCoordinator:
         self._coordinator.recover()
         self._protocol.recover()
         self._committer.recover()
+        self._committed.recover()
         self._changed()
 
     # -- membership --------------------------------------------------------------------------------------------------

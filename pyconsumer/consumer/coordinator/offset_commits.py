@@ -114,17 +114,25 @@ class _AsyncCommit:
 
     Attributes:
         scope: the scope of its call (:attr:`.GroupMember.commit_scope`), in which it must be sent.
+        callback: the application's.
         sent: its request, or None while it waits for the coordinator.
+        is_reported: True once the callback is being called. Ctrl-C may queue the call twice.
     """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     future: RequestFuture[None]
     scope: object
+    callback: CommitCallback | None
     sent: RequestFuture[None] | None = None
+    is_reported: bool = False
 
     def leave(self, sent: RequestFuture[None]) -> None:
         """Record that its request was sent."""
         self.sent = sent
+
+    def report(self) -> None:
+        """Record that the callback is being called."""
+        self.is_reported = True
 
 
 class OffsetCommitter:
@@ -221,9 +229,9 @@ class OffsetCommitter:
         wanted = _checked(offsets)
         self._run_plain_callbacks()
         future: RequestFuture[None] = RequestFuture()
-        commit = _AsyncCommit(wanted, future, self._scope())
+        commit = _AsyncCommit(wanted, future, self._scope(), callback)
         self._async[commit] = None
-        future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
+        future.add_callback(lambda done: self._async_done(commit))
         if not wanted:
             future.complete(None)
         elif self._coordinator.find():
@@ -252,7 +260,8 @@ class OffsetCommitter:
             under_way = commit.sent is not None and not commit.sent.done
             if not commit.future.done and not under_way and commit not in self._queue:
                 commit.future.fail(RequestCancelledError("interrupted"))
-        self._async = {commit: None for commit in self._async if not commit.future.done}
+            if commit.future.done and commit in self._async:
+                self._async_done(commit)
 
     def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
         """Commit once for the current generation. The caller handles a failure."""
@@ -299,36 +308,54 @@ class OffsetCommitter:
     def run_callbacks(self) -> Steps[None]:
         """Run the waiting callbacks in order. If a callback raises, the others run at the next call."""
         while self._callbacks:
-            yield from wait_for_callback(self._callbacks.popleft()())
+            yield from wait_for_callback(self._run_first_callback())
+
+    def _run_first_callback(self) -> object:
+        """Run a callback and remove it afterwards, so that Ctrl-C before the call does not lose it."""
+        callback = self._callbacks[0]
+        try:
+            result = callback()
+        except Exception:
+            self._remove_callback(callback)
+            raise
+        self._remove_callback(callback)
+        return result
+
+    def _remove_callback(self, callback: Callable[[], object]) -> None:
+        if self._callbacks and self._callbacks[0] is callback:  # it may have run the others itself
+            self._callbacks.popleft()
 
     def _run_plain_callbacks(self) -> None:
         """Run the waiting callbacks up to one that has to be awaited. The next call that may wait awaits it."""
         while self._callbacks:
-            result = self._callbacks.popleft()()
+            result = self._run_first_callback()
             if isinstance(result, Awaitable):
                 self._callbacks.appendleft(lambda found=result: found)  # type: ignore[misc]
                 return
 
-    def _async_done(
-        self,
-        commit: _AsyncCommit,
-        callback: CommitCallback | None,
-        error: KafkaError | None,
-    ) -> None:
-        offsets = commit.offsets
+    def _async_done(self, commit: _AsyncCommit) -> None:
+        """Queue the report of a commit that has ended."""
+        self._callbacks.append(lambda: self._report(commit))
         self._async.pop(commit, None)
+        self._coordinator.changed()
+
+    def _report(self, commit: _AsyncCommit) -> object:
+        if commit.is_reported:
+            return None
+        error = commit.future.exception
         if error is None:
-            self._callbacks.append(lambda: self._committed(offsets))
+            self._committed(commit.offsets)
         elif error.retriable:
             wrapped = RetriableCommitFailedError(f"offsets were not committed, commit again: {error}")
             wrapped.__cause__ = error
             error = wrapped
-        reported = error
+        callback, offsets = commit.callback, commit.offsets
+        commit.report()  # just before the call: Ctrl-C in the callback ends it
         if callback is not None:
-            self._callbacks.append(lambda: callback(offsets, reported))
-        elif reported is not None:
-            self._core.log.error("an asynchronous commit failed: %s", reported)
-        self._coordinator.changed()
+            return callback(offsets, error)
+        if error is not None:
+            self._core.log.error("an asynchronous commit failed: %s", error)
+        return None
 
     def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         if self._on_commit is not None:
@@ -437,7 +464,7 @@ class OffsetCommitter:
                 self.acknowledged += 1
                 result.complete(None)
 
-        future.add_callback(completed)
+        future.follow_with(result, completed)
         return result
 
     def _judge(self, codes: Mapping[TopicPartition, int], sent: Generation, node_id: int) -> None:
@@ -630,6 +657,10 @@ class CommittedOffsets:
             failures += 1
         return {}
 
+    def recover(self) -> None:
+        """Share no request that Ctrl-C may have kept from being sent."""
+        self._under_way = None
+
     def _request(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
         question = wanted, self._coordinator.core.generation, self._commits()
         if self._under_way is None or self._under_way.done or self._question != question:
@@ -678,7 +709,7 @@ class CommittedOffsets:
             OffsetFetchRequest,
             encode,
             max_version=newest_version(ids),
-        ).add_callback(completed)
+        ).follow_with(result, completed)
         return result
 
     def _judge(self, found: FetchedOffsets, node_id: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import ssl
 import threading
@@ -226,12 +227,14 @@ class AutoSelector:
     """A selector on a manual clock. Without events its waiting time passes at once.
 
     Sockets get a moment of real time first, because the other side is a thread. Without another side ``real_wait_s``
-    may be 0.
+    may be 0. From the clock's time ``patient_from`` on they get 5 s of it, since a busy machine may need more than a
+    moment.
     """
 
-    def __init__(self, clock: ManualClock, real_wait_s: float = 0.05) -> None:
+    def __init__(self, clock: ManualClock, real_wait_s: float = 0.05, *, patient_from: float = math.inf) -> None:
         self._clock = clock
         self.real_wait_s = real_wait_s
+        self._patient_from = patient_from
         self._inner: Selector = new_selector()
         self.register = self._inner.register
         self.modify = self._inner.modify
@@ -241,7 +244,8 @@ class AutoSelector:
 
     def select(self, timeout: float | None = None) -> list[tuple[Any, int]]:
         self.selects += 1
-        events = list(self._inner.select(min(self.real_wait_s, timeout) if timeout is not None else self.real_wait_s))
+        wait = self.real_wait_s if self._clock.now() < self._patient_from else 5.0
+        events = list(self._inner.select(min(wait, timeout) if timeout is not None else wait))
         if not events and timeout is not None:
             self._clock.advance(timeout)
         return events

@@ -105,7 +105,7 @@ def test_a_silent_address_of_a_name_costs_its_timeout_then_the_next_is_tried(
         "kafka.example:1",
         resolver=lambda *_: [at(silent), at(broker.address)],
         clock=clock,
-        selector=AutoSelector(clock),
+        selector=AutoSelector(clock, patient_from=109.0),
         random=lambda: 0.5,
     )
     wait_metadata(client)

@@ -47,7 +47,9 @@ def test_a_request_to_such_a_node_fails_with_the_reason_and_the_node_is_left_alo
     name: str, make_client: MakeClient
 ) -> None:
     host, port, reason = IMPOSSIBLE[name]
-    client = make_client(metadata=None)
+    client = make_client(
+        metadata=None, config=dict.fromkeys(("reconnect_backoff_ms", "reconnect_backoff_max_ms"), 60_000)
+    )
     future = client.send(BrokerMetadata(5, host, port), ApiKey.HEARTBEAT, lambda version: pytest.fail("sent"))
     client.poll(client.clock.now() + 20, future)
     assert isinstance(future.exception, KafkaConnectionError)

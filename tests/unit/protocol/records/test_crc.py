@@ -52,7 +52,7 @@ def test_all_implementations_agree() -> None:
 
 def test_a_slow_implementation_warns_once_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter((10.0, 10.0065536))
-    monkeypatch.setattr(crc.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(crc.time, "thread_time", lambda: next(ticks))
     monkeypatch.setattr(crc, "_chosen", None)
     monkeypatch.setattr(crc, "_choose", lambda: (crc._by_table, "a slow one"))
     with pytest.warns(RuntimeWarning, match=r"by a slow one at 10\.0 MB/s.*pip install crc32c"):
@@ -120,5 +120,20 @@ def test_crc32c_is_required_where_it_has_wheels(environment: dict[str, str], is_
     assert wanted["crcmod"].marker is None, "what serves elsewhere"
 
 
-def test_a_fast_implementation_does_not_warn() -> None:
-    assert crc.warn_if_slow(lambda data: 0, "nothing") > 100e6
+def test_a_fast_implementation_does_not_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter((10.0, 10.00065))
+    monkeypatch.setattr(crc.time, "thread_time", lambda: next(ticks))
+    assert crc.warn_if_slow(lambda data: 0, "nothing") == pytest.approx(100.8e6, rel=0.001)
+
+
+def test_a_wait_for_the_processor_does_not_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10.0]
+    monkeypatch.setattr(crc.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(crc.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(crc.time, "thread_time", lambda: 5.0)
+
+    def interrupted(data: bytes) -> int:
+        clock[0] += 3.0
+        return 0
+
+    assert crc.warn_if_slow(interrupted, "nothing") > 100e6
