@@ -37,7 +37,8 @@ def test_names_of_kafka_python(cluster: Cluster, topic: str, group_id: str) -> N
         next(consumer)
         assert consumer._coordinator.member_id
         assert consumer._coordinator.generation >= 1
-        assert consumer._coordinator.coordinator() is not None
+        broker = consumer._delegate.coordinator.coordinator_id
+        assert consumer._coordinator.coordinator() == consumer._coordinator.coordinator_id == f"coordinator-{broker}"
         with pytest.raises(AttributeError, match="_iterator was internal"):
             consumer._iterator  # noqa: B018
 
@@ -62,6 +63,7 @@ async def test_names_of_aiokafka(cluster: Cluster, topic: str, group_id: str) ->
         assert consumer._coordinator.generation >= 1
         assert consumer._coordinator.coordinator_id is not None
         assert consumer._subscription.topics == {topic}
+        assert consumer._max_poll_records is None
         with pytest.raises(AttributeError, match="_fetcher was internal to aiokafka"):
             consumer._fetcher  # noqa: B018
 

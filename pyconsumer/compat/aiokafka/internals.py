@@ -9,6 +9,7 @@ from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.compat.aiokafka.client import KnownCluster
 from pyconsumer.compat.aiokafka.partitioner import DefaultPartitioner
+from pyconsumer.compat.aiokafka.util import INTEGER_MAX_VALUE
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
 from pyconsumer.network.metadata import Metadata
 
@@ -80,9 +81,10 @@ class ConsumerInternals:
         return self._stopped
 
     @property
-    def _max_poll_records(self) -> int:
-        """For workers that size their queues by it."""
-        return self.consumer.config.max_poll_records
+    def _max_poll_records(self) -> int | None:
+        """For workers that size their queues by it. None without a limit."""
+        limit = self.consumer.config.max_poll_records
+        return None if limit == INTEGER_MAX_VALUE else limit
 
     def __getattr__(self, name: str) -> Any:
         refuse_internal(self, name, "aiokafka")
