@@ -53,6 +53,10 @@ async def test_names_of_aiokafka(cluster: Cluster, topic: str, group_id: str) ->
         assert not producer._sender.sender_task.done()
         assert producer._closed is False
         assert producer._key_serializer is None
+        await producer.partitions_for(topic)
+        known = sorted(producer._metadata.partitions_for_topic(topic) or ())
+        assert known == sorted(await producer.partitions_for(topic))
+        assert producer._partitioner(b"k", known, known) in known
         with pytest.raises(AttributeError, match="_txn_manager was internal to aiokafka"):
             producer._txn_manager  # noqa: B018
     assert producer._closed

@@ -44,16 +44,17 @@ class BatchBuilder:
         self._closed = False
 
     def append(
-        self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] = ()
+        self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] | None = ()
     ) -> BatchedRecord | None:
         """Add a record, and return its number, size and timestamp, or None if the batch is full or closed."""
         if self._closed:
             return None
         key_bytes, value_bytes = self._key(_NO_TOPIC, None, key), self._value(_NO_TOPIC, None, value)
-        size = record_size_bound(key_bytes, value_bytes, list(headers))
+        pairs = list(headers or ())
+        size = record_size_bound(key_bytes, value_bytes, pairs)
         if self.records and self._size + size > self._limit:
             return None
-        self.records.append((key, value, timestamp, list(headers)))
+        self.records.append((key, value, timestamp, pairs))
         self._size += size
         shown = int(time.time() * 1000) if timestamp is None else timestamp
         return BatchedRecord(len(self.records) - 1, size, shown)

@@ -8,6 +8,7 @@ from typing import Any
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.compat.aiokafka.client import KnownCluster
+from pyconsumer.compat.aiokafka.cluster import ClusterMetadata
 from pyconsumer.compat.aiokafka.partitioner import DefaultPartitioner
 from pyconsumer.compat.aiokafka.util import INTEGER_MAX_VALUE
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
@@ -127,6 +128,16 @@ class ProducerInternals:
     def _value_serializer(self) -> Any:
         """For OpenTelemetry's instrumentation."""
         return self.producer.config.value_serializer
+
+    @property
+    def _metadata(self) -> ClusterMetadata:
+        """For kstreams, which chooses the partitions of a batch's records."""
+        return self.client.cluster
+
+    @property
+    def _partitioner(self) -> Any:
+        """For the same: it is called with the packed key and the partitions."""
+        return self.producer.config.partitioner or DefaultPartitioner()
 
     def _partition(self, topic: str, partition: int | None, key: Any, value: Any, packed: Any, _: Any) -> int | None:
         """Return the partition of a record, for OpenTelemetry's instrumentation. None for a record without a key.

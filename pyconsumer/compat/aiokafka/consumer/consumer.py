@@ -296,9 +296,16 @@ class AIOKafkaConsumer(ConsumerInternals):
         return frozenset(self.consumer.subscription())
 
     def unsubscribe(self) -> Awaitable[None]:
-        """Drop the subscription. The result must be awaited only if the next call subscribes again."""
+        """Drop the subscription. The result must be awaited only if the next call subscribes again.
+
+        After ``stop`` it does nothing: kstreams and eventiq call it there, and do not look at the result.
+        """
         self._listening.be_silent()
-        return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
+        return asyncio.ensure_future(self._unsubscribe())
+
+    async def _unsubscribe(self) -> None:
+        if not self._stopped:
+            await border.awaited(self.consumer.unsubscribe())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand."""
