@@ -31,6 +31,7 @@ __all__ = ["ENVIRONMENTS", "make_environments", "python_of"]
 #: Frameworks and tools, without the clients that some of them require: each environment names its own.
 _FRAMEWORKS = (
     "faststream==0.7.8",
+    "kstreams==0.34.6",
     "kq==2.2.1",
     "kafka-schema-registry==0.1.2",
     "elastic-apm==6.26.2",
@@ -51,6 +52,8 @@ _BESIDE = (
     "urllib3",
     "wrapt<2",
     "ecs-logging",
+    "future",
+    "pyyaml",
     "fastapi",
     "httpx",
     "uvicorn",

@@ -57,6 +57,7 @@ _FASTSTREAM: Final = (
 #: Program and scenes, and the environment whose original it is written for.
 _PROGRAMS: Final = {
     "faststream_scenes": (_FASTSTREAM, "with"),
+    "streams_of_kstreams": (("kstreams",), "with"),
     "jobs_of_kq": (("kq",), "with"),
     "spans_of_kafka": (("opentelemetry_of_kafka",), "with"),
     "spans_of_aiokafka": (("opentelemetry_of_aiokafka",), "with"),
