@@ -1,6 +1,7 @@
-"""A stream of kstreams on aiokafka: ``streams_of_kstreams.py ADDRESS SCENE PREFIX``."""
+"""A stream of kstreams on aiokafka: ``streams_of_kstreams.py ADDRESS SCENE PREFIX``.
 
-from __future__ import annotations
+kstreams compares the annotations of a handler with its classes, so they may not be texts.
+"""
 
 import asyncio
 import json
