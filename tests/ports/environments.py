@@ -84,7 +84,7 @@ _HOME = ROOT / "build" / "ports"
 
 
 def make_environments() -> None:
-    """Make what is not there of the wheel and of the environments, all at the same time."""
+    """Make the wheel and the missing environments, all at the same time."""
     with ThreadPoolExecutor() as pool:
         wheel = pool.submit(_wheel)
         list(pool.map(_packages, ENVIRONMENTS))
@@ -134,7 +134,7 @@ def _wheel() -> Path:
 
 
 def _pip(folder: Path, *arguments: str) -> None:
-    """Install into an environment. Python compiles what it imports, which is a small part."""
+    """Install into an environment. Python compiles the imported modules, which are a small part."""
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check"]
     run([*pip, "install", "--quiet", "--no-compile", *arguments], timeout_s=_LONG_S).check()
 

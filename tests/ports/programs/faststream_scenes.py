@@ -156,13 +156,17 @@ async def workers(address: str, prefix: str) -> None:
     broker = KafkaBroker(address)
     seen: list[int] = []
     at_work = most = 0
+    full = asyncio.Event()
 
     @broker.subscriber(f"{prefix}-in", auto_offset_reset="earliest", max_workers=4)
     async def handle(body: int) -> None:
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
-        await asyncio.sleep(0.05)
+        if at_work == 4:
+            full.set()
+        await asyncio.wait_for(full.wait(), LONG_S)  # records may arrive one by one
+        await asyncio.sleep(0.05)  # a fifth would begin meanwhile
         at_work -= 1
         seen.append(body)
 

@@ -298,7 +298,7 @@ class AIOKafkaConsumer(ConsumerInternals):
     def unsubscribe(self) -> Awaitable[None]:
         """Drop the subscription. The result must be awaited only if the next call subscribes again.
 
-        After ``stop`` it does nothing: kstreams and eventiq call it there, and do not look at the result.
+        After ``stop`` it has no effect: kstreams and eventiq call it there, and do not look at the result.
         """
         self._listening.be_silent()
         return asyncio.ensure_future(self._unsubscribe())
