@@ -3,7 +3,7 @@
 Rules
 
 1. An environment is made once for its list of packages. A changed list has another folder.
-2. Each session installs the wheel of this checkout anew, so the tests run the shipped files, the ``.pth`` included.
+2. Each session installs the wheel of this checkout again, so the tests run the shipped files, the ``.pth`` included.
 3. ``with`` has the originals whose APIs we copy, ``without`` has none, ``old`` has older ones. All else is equal.
 4. The wheel and the environments are made at the same time: pip mostly waits for the network. Each has a lock, since
    the processes of a session share them.

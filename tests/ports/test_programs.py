@@ -7,7 +7,7 @@ Rules
 2. Our runs load no file of an original, whether it is installed or not.
 3. On both brokers each program runs in each environment, by the command and by ``install``.
 4. The scenes of one program run at the same time in one process, for to start one takes longer than a scene. A scene
-   that fails says so in a line of its own, and the others go on.
+   that fails says so in a line of its own, and the others continue.
 5. A session has one broker of each kind: all tests on it run in one process of pytest-xdist.
 """
 
@@ -72,7 +72,7 @@ class _Outcome:
     """A run of a program.
 
     Attributes:
-        lines: of each scene, what the program printed.
+        lines: the printed lines of each scene.
         loaded: the modules of originals that it loaded.
         errors: its output for people.
     """

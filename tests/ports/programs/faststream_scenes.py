@@ -1,6 +1,6 @@
 """FastStream on Kafka: ``faststream_scenes.py ADDRESS SCENE,SCENE PREFIX`` prints a line of JSON for each outcome.
 
-The program knows only FastStream and aiokafka. Nothing in it tells which client is behind the name ``aiokafka``. Its
+The program knows only FastStream and aiokafka. It runs with any client of the name ``aiokafka``. Its
 scenes run at the same time, each with topics of its own.
 """
 
@@ -166,7 +166,7 @@ async def workers(address: str, prefix: str) -> None:
         if at_work == 4:
             full.set()
         await asyncio.wait_for(full.wait(), LONG_S)  # records may arrive one by one
-        await asyncio.sleep(0.05)  # a fifth would begin meanwhile
+        await asyncio.sleep(0.05)  # a fifth could begin in this time
         at_work -= 1
         seen.append(body)
 

@@ -18,7 +18,7 @@ def show(name: str, value: Any) -> None:
 
 
 class Kept(Transport):
-    """Keeps what the agent would send."""
+    """Keeps the events that the agent would send."""
 
     def queue(self, event_type: str, data: Any, flush: bool = False) -> None:
         events.append((event_type, data))
