@@ -24,17 +24,17 @@ class CoordinatorView:
 
     Args:
         group: the result of ``group_metadata()``. None if there is no group.
-        coordinator_id: the id of the broker that coordinates the group. None if it is unknown.
+        coordinator_id: the id of the broker that coordinates the group, in the original's form. None if it is unknown.
     """
 
-    def __init__(self, group: ConsumerGroupMetadata | None, coordinator_id: int | None) -> None:
+    def __init__(self, group: ConsumerGroupMetadata | None, coordinator_id: int | str | None) -> None:
         self.group_id = None if group is None else group.group_id
         self.member_id = "" if group is None else group.member_id
         self.generation = -1 if group is None else group.generation_id
         self.coordinator_id = coordinator_id
 
-    def coordinator(self) -> int | None:
-        """Return the id of the broker that coordinates the group, as kafka-python does."""
+    def coordinator(self) -> int | str | None:
+        """Return the id of the broker that coordinates the group, as kafka-python does: ``coordinator-1``."""
         return self.coordinator_id
 
 

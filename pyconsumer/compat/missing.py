@@ -22,7 +22,6 @@ MISSING_MODULES: Final = {
     "aiokafka.coordinator.assignors.sticky.partition_movements": _ASSIGNOR,
     "aiokafka.coordinator.assignors.sticky.sorted_set": _ASSIGNOR,
     "aiokafka.metrics": "`metrics()` of the clients",
-    "aiokafka.producer.message_accumulator": _INTERNAL,
     "aiokafka.producer.sender": _INTERNAL,
     "aiokafka.producer.transaction_manager": _INTERNAL,
     "aiokafka.protocol": _REQUESTS,

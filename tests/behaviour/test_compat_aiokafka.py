@@ -161,6 +161,30 @@ async def test_transactions(package: ModuleType, cluster: Cluster, topic: str, g
 
 
 @pytest.mark.asyncio
+async def test_unsubscribing_after_the_end_does_nothing(
+    package: ModuleType, cluster: Cluster, topic: str, group_id: str
+) -> None:
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    consumer = package.AIOKafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id)
+    await consumer.start()
+    await consumer.stop()
+    consumer.unsubscribe()
+    await asyncio.sleep(0)
+    del consumer
+    gc.collect()
+    assert faults == []
+
+
+@pytest.mark.asyncio
+async def test_a_batch_takes_none_for_headers(package: ModuleType, cluster: Cluster, topic: str) -> None:
+    async with package.AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        batch = producer.create_batch()
+        assert batch.append(key=None, value=b"v", timestamp=None, headers=None).offset == 0
+        assert (await (await producer.send_batch(batch, topic, partition=0))).offset == 0
+
+
+@pytest.mark.asyncio
 async def test_no_broker() -> None:
     from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 

@@ -37,7 +37,8 @@ def test_names_of_kafka_python(cluster: Cluster, topic: str, group_id: str) -> N
         next(consumer)
         assert consumer._coordinator.member_id
         assert consumer._coordinator.generation >= 1
-        assert consumer._coordinator.coordinator() is not None
+        broker = consumer._delegate.coordinator.coordinator_id
+        assert consumer._coordinator.coordinator() == consumer._coordinator.coordinator_id == f"coordinator-{broker}"
         with pytest.raises(AttributeError, match="_iterator was internal"):
             consumer._iterator  # noqa: B018
 
@@ -52,6 +53,10 @@ async def test_names_of_aiokafka(cluster: Cluster, topic: str, group_id: str) ->
         assert not producer._sender.sender_task.done()
         assert producer._closed is False
         assert producer._key_serializer is None
+        await producer.partitions_for(topic)
+        known = sorted(producer._metadata.partitions_for_topic(topic) or ())
+        assert known == sorted(await producer.partitions_for(topic))
+        assert producer._partitioner(b"k", known, known) in known
         with pytest.raises(AttributeError, match="_txn_manager was internal to aiokafka"):
             producer._txn_manager  # noqa: B018
     assert producer._closed
@@ -62,6 +67,7 @@ async def test_names_of_aiokafka(cluster: Cluster, topic: str, group_id: str) ->
         assert consumer._coordinator.generation >= 1
         assert consumer._coordinator.coordinator_id is not None
         assert consumer._subscription.topics == {topic}
+        assert consumer._max_poll_records is None
         with pytest.raises(AttributeError, match="_fetcher was internal to aiokafka"):
             consumer._fetcher  # noqa: B018
 

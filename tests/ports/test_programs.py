@@ -2,16 +2,20 @@
 
 Rules
 
-1. The original's lines are those of this session, on the same broker, from the environment that has the original.
+1. The original's lines are those of this session, on the same broker, from the environment that has the original. It
+   runs once for each broker.
 2. Our runs load no file of an original, whether it is installed or not.
-3. On the embedded broker each program runs in each environment, by the command and by ``install``. On Apache Kafka it
-   runs once, by the command, in the environment without originals.
+3. On both brokers each program runs in each environment, by the command and by ``install``.
+4. The scenes of one program run at the same time in one process, for to start one takes longer than a scene. A scene
+   that fails says so in a line of its own, and the others continue.
+5. A session has one broker of each kind: all tests on it run in one process of pytest-xdist.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +24,19 @@ import pytest
 
 from tests.ports.environments import ENVIRONMENTS, python_of
 from tests.support.cluster import Cluster
-from tests.support.process import Finished, run
+from tests.support.process import run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 _FOLDER: Final = Path(__file__).parent
+_LOOK: Final = str(_FOLDER / "look.py")
+#: Longer than the deadlines inside the programs, which have the reason in their lines.
+_LONG_S: Final = 400.0
+_WAYS: Final = {
+    "original": [_LOOK],
+    "install": [_LOOK, "--install", "aiokafka,kafka"],
+    "command": ["-m", "pyconsumer.compat", "aiokafka,kafka", _LOOK],
+}
 _FASTSTREAM: Final = (
     "publish_and_subscribe",
     "batches",
@@ -42,68 +54,68 @@ _FASTSTREAM: Final = (
     "prometheus",
     "opentelemetry",
 )
-#: Program, scene, and the environment whose original it is written for.
-PROGRAMS: Final = [
-    *(("faststream_scenes", name, "with") for name in _FASTSTREAM),
-    ("jobs_of_kq", "", "with"),
-    ("spans_of_kafka", "", "with"),
-    ("spans_of_aiokafka", "", "with"),
-    ("spans_of_elastic", "", "old"),
-    ("schemas_of_a_registry", "", "old"),
-]
+#: Program and scenes, and the environment whose original it is written for.
+_PROGRAMS: Final = {
+    "faststream_scenes": (_FASTSTREAM, "with"),
+    "streams_of_kstreams": (("kstreams",), "with"),
+    "jobs_of_kq": (("kq",), "with"),
+    "spans_of_kafka": (("opentelemetry_of_kafka",), "with"),
+    "spans_of_aiokafka": (("opentelemetry_of_aiokafka",), "with"),
+    "spans_of_elastic": (("elastic_apm",), "old"),
+    "schemas_of_a_registry": (("schema_registry",), "old"),
+}
+_SCENES: Final = [(program, scene) for program, (scenes, _) in _PROGRAMS.items() for scene in scenes]
 
 
-def _names(program: tuple[str, str, str]) -> str:
-    return program[1] or program[0]
+@dataclass(frozen=True)
+class _Outcome:
+    """A run of a program.
 
+    Attributes:
+        lines: the printed lines of each scene.
+        loaded: the modules of originals that it loaded.
+        errors: its output for people.
+    """
 
-def _lines(done: Finished, prefix: str, address: str) -> list[Any]:
-    text = done.check().stdout.replace(prefix, "PREFIX").replace(address, "ADDRESS")
-    return [json.loads(line) for line in text.splitlines() if line.startswith("[") and '"version"' not in line]
-
-
-def _run(cluster: Cluster, python: str, way: list[str], program: tuple[str, str, str]) -> tuple[list[Any], list[str]]:
-    """Return the lines of a program, and the modules of originals that it loaded."""
-    prefix = f"p{uuid.uuid4().hex[:8]}"
-    address = cluster.bootstrap_servers.split(",")[0]
-    path = str(_FOLDER / "programs" / f"{program[0]}.py")
-    done = run([python, "-W", "ignore", *way, path, address, program[1], prefix], timeout_s=120)
-    loaded = [line for line in done.stderr.splitlines() if line.startswith("originals: ")]
-    lines = _lines(done, prefix, address)
-    return lines, json.loads(loaded[-1].removeprefix("originals: "))
+    lines: dict[str, list[Any]]
+    loaded: list[str]
+    errors: str
 
 
 @cache
-def _original(cluster: Cluster, program: tuple[str, str, str]) -> list[Any]:
-    lines, loaded = _run(cluster, python_of(program[2]), [str(_FOLDER / "look.py")], program)
-    assert loaded, "the original was not loaded"
-    assert lines
-    return lines
+def _outcome(cluster: Cluster, program: str, environment: str, way: str) -> _Outcome:
+    """Run a program with all its scenes, once in a session."""
+    prefix = f"p{uuid.uuid4().hex[:8]}"
+    address = cluster.bootstrap_servers.split(",")[0]
+    scenes = _PROGRAMS[program][0]
+    path = str(_FOLDER / "programs" / f"{program}.py")
+    done = run(
+        [python_of(environment), "-W", "ignore", *_WAYS[way], path, address, ",".join(scenes), prefix],
+        timeout_s=_LONG_S,
+    ).check()
+    loaded = [line for line in done.stderr.splitlines() if line.startswith("originals: ")]
+    lines: dict[str, list[Any]] = {scene: [] for scene in scenes}
+    for line in done.stdout.replace(prefix, "PREFIX").replace(address, "ADDRESS").splitlines():
+        if line.startswith("["):
+            scene, *found = json.loads(line)
+            lines[scene].append(found)
+    return _Outcome(lines, json.loads(loaded[-1].removeprefix("originals: ")), done.stderr)
 
 
-def _way(name: str) -> list[str]:
-    look = str(_FOLDER / "look.py")
-    if name == "install":
-        return [look, "--install", "aiokafka,kafka"]
-    return ["-m", "pyconsumer.compat", "aiokafka,kafka", look]
+def _original(cluster: Cluster, program: str, scene: str) -> list[Any]:
+    found = _outcome(cluster, program, _PROGRAMS[program][1], "original")
+    assert found.loaded, "the original was not loaded"
+    assert found.lines[scene][-1] == ["done"], f"{found.lines[scene]}\n{found.errors}"
+    return found.lines[scene]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=_names)
-@pytest.mark.parametrize("environment", sorted(ENVIRONMENTS))
+@pytest.mark.parametrize("cluster_kind", ["embedded", pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
 @pytest.mark.parametrize("way", ["command", "install"])
+@pytest.mark.parametrize("environment", sorted(ENVIRONMENTS))
+@pytest.mark.parametrize(("program", "scene"), _SCENES, ids=[scene for _, scene in _SCENES])
 def test_a_program_has_the_originals_outcome(
-    embedded_cluster: Cluster, program: tuple[str, str, str], environment: str, way: str
+    cluster: Cluster, program: str, scene: str, environment: str, way: str
 ) -> None:
-    lines, loaded = _run(embedded_cluster, python_of(environment), _way(way), program)
-    assert loaded == []
-    assert lines == _original(embedded_cluster, program)
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("program", PROGRAMS, ids=_names)
-def test_a_program_has_the_originals_outcome_on_apache_kafka(
-    apache_cluster: Cluster, program: tuple[str, str, str]
-) -> None:
-    lines, loaded = _run(apache_cluster, python_of("without"), _way("command"), program)
-    assert loaded == []
-    assert lines == _original(apache_cluster, program)
+    ours = _outcome(cluster, program, environment, way)
+    assert ours.loaded == []
+    assert ours.lines[scene] == _original(cluster, program, scene), ours.errors

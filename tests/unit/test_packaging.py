@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import os
 import re
@@ -158,6 +159,34 @@ def test_an_editable_wheel_has_the_file_that_python_reads_at_each_start(
     with zipfile.ZipFile(built) as wheel:
         (pth,) = (name for name in wheel.namelist() if name.endswith(f".data/purelib/{_PTH}"))
         assert wheel.read(pth) == (ROOT / "pyconsumer" / "compat" / _PTH).read_bytes()
+
+
+@pytest.mark.parametrize("what", ["wheel", "editable"])
+def test_pip_installs_and_removes_the_file_that_python_reads_at_each_start(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
+    shutil.rmtree(tree / "build", ignore_errors=True)
+    (tmp_path / "built").mkdir()
+    run([sys.executable, "-c", _BUILD.format(what=what), str(tmp_path / "built")], cwd=tree, timeout_s=200).check()
+    (built,) = (tmp_path / "built").iterdir()
+    home = tmp_path / "environment"
+    run([sys.executable, "-m", "venv", "--without-pip", str(home)], timeout_s=200).check()
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "--disable-pip-version-check"]
+    run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(built)], timeout_s=200).check()
+
+    needed = Path(importlib.import_module("cramjam").__file__ or "").parents[1]
+    env = {"PYCONSUMER_COMPAT": "aiokafka", "PYTHONPATH": str(needed), "PYTHONDONTWRITEBYTECODE": "1"}
+    python = [str(home / "bin" / "python"), "-c"]
+    shown = run([*python, "import aiokafka; print(aiokafka.__file__)"], cwd=tmp_path, env=env).check().stdout
+    assert shown.strip().endswith("/pyconsumer/compat/aiokafka/__init__.py")
+    assert shown.startswith(str(tree if what == "editable" else home))
+    (folder,) = home.glob("lib/python*/site-packages")
+    (record,) = folder.glob("pyconsumer-*.dist-info/RECORD")
+    assert [line.partition(",")[0] for line in record.read_text().splitlines() if _PTH in line] == [_PTH]
+
+    run([*pip, "uninstall", "--quiet", "--yes", "pyconsumer"], timeout_s=200).check()
+    assert list(folder.glob("*pyconsumer*")) == [], "pip removes an empty folder, too"
 
 
 def _has_compiler() -> bool:

@@ -45,14 +45,14 @@ class BatchBuilder:
         self._closed = False
 
     def append(
-        self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] = ()
+        self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] | None = ()
     ) -> BatchedRecord | None:
         """Add a record. Return its number, size and timestamp. If the batch is full or closed, return None."""
         if self._closed:
             return None
         if isinstance(value, str) or isinstance(key, str):
             check_no_text(self._config, key, value)
-        key_bytes, more = serialized_now(self._key, _NO_TOPIC, checked_headers(headers), key)
+        key_bytes, more = serialized_now(self._key, _NO_TOPIC, checked_headers(headers or ()), key)
         value_bytes, pairs = serialized_now(self._value, _NO_TOPIC, more, value)
         size = record_size_bound(key_bytes, value_bytes, pairs)
         if self._records and self._size + size > self._limit:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.compat.aiokafka.client import KnownCluster
+from pyconsumer.compat.aiokafka.cluster import ClusterMetadata
 from pyconsumer.compat.aiokafka.partitioner import DefaultPartitioner
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internals
 from pyconsumer.errors import KafkaError
@@ -118,9 +119,9 @@ class ConsumerInternals:
         return self._stopped
 
     @property
-    def _max_poll_records(self) -> int:
-        """For workers that size their queues by it."""
-        return self.consumer.config.max_poll_records
+    def _max_poll_records(self) -> int | None:
+        """For workers that size their queues by it. None without a limit."""
+        return self._given_limit
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -164,6 +165,16 @@ class ProducerInternals:
     def _value_serializer(self) -> Any:
         """For OpenTelemetry's instrumentation."""
         return self.producer.config.value_serializer
+
+    @property
+    def _metadata(self) -> ClusterMetadata:
+        """For kstreams, which chooses the partitions of a batch's records."""
+        return self.client.cluster
+
+    @property
+    def _partitioner(self) -> Any:
+        """For the same: it is called with the packed key and the partitions."""
+        return self.producer.config.partitioner or DefaultPartitioner()
 
     def _partition(self, topic: str, partition: int | None, key: Any, value: Any, packed: Any, _: Any) -> int | None:
         """Return the partition of a record, for OpenTelemetry's instrumentation. None for a record without a key.

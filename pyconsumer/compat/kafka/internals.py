@@ -66,7 +66,8 @@ class ConsumerInternals:
         group = self._delegate.coordinator
         if group is None:
             return CoordinatorView(None, None)
-        return CoordinatorView(group.group_metadata(), group.coordinator_id)
+        broker = group.coordinator_id
+        return CoordinatorView(group.group_metadata(), None if broker is None else f"coordinator-{broker}")
 
     @property
     def _group_id(self) -> str | None:

@@ -1,6 +1,7 @@
-"""FastStream on Kafka: ``faststream_scenes.py ADDRESS SCENE PREFIX`` prints a line of JSON for each outcome.
+"""FastStream on Kafka: ``faststream_scenes.py ADDRESS SCENE,SCENE PREFIX`` prints a line of JSON for each outcome.
 
-The program knows only FastStream and aiokafka. Nothing in it tells which client is behind the name ``aiokafka``.
+The program knows only FastStream and aiokafka. It runs with any client of the name ``aiokafka``. Its
+scenes run at the same time, each with topics of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import asyncio
 import json
 import logging
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 import aiokafka
@@ -18,7 +21,8 @@ from faststream.kafka import KafkaBroker, KafkaMessage, TestKafkaBroker
 
 Scene = Callable[[str, str], Awaitable[None]]
 SCENES: dict[str, Scene] = {}
-LONG_S = 30.0
+LONG_S = 120.0
+CURRENT: ContextVar[str] = ContextVar("the scene of this task")
 
 
 def scene(function: Scene) -> Scene:
@@ -27,7 +31,7 @@ def scene(function: Scene) -> Scene:
 
 
 def show(name: str, value: Any) -> None:
-    print(json.dumps([name, value]), flush=True)
+    print(json.dumps([CURRENT.get(), name, value]), flush=True)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -152,13 +156,17 @@ async def workers(address: str, prefix: str) -> None:
     broker = KafkaBroker(address)
     seen: list[int] = []
     at_work = most = 0
+    full = asyncio.Event()
 
     @broker.subscriber(f"{prefix}-in", auto_offset_reset="earliest", max_workers=4)
     async def handle(body: int) -> None:
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
-        await asyncio.sleep(0.05)
+        if at_work == 4:
+            full.set()
+        await asyncio.wait_for(full.wait(), LONG_S)  # records may arrive one by one
+        await asyncio.sleep(0.05)  # a fifth could begin in this time
         at_work -= 1
         seen.append(body)
 
@@ -188,7 +196,7 @@ async def transactions(address: str, prefix: str) -> None:
         f"{prefix}-in", bootstrap_servers=address, auto_offset_reset="earliest", isolation_level="read_committed"
     )
     await consumer.start()
-    found = await consumer.getmany(timeout_ms=5000)
+    found = await consumer.getmany(timeout_ms=int(LONG_S * 1000))
     await consumer.stop()
     show("read", [record.value.decode() for records in found.values() for record in records])
 
@@ -377,9 +385,23 @@ async def opentelemetry(address: str, prefix: str) -> None:
     show("one trace", len({span.context.trace_id for span in spans if span.context}) == 1)
 
 
+async def run(wanted: str, address: str, prefix: str) -> None:
+    """Run a scene. Its last line says that it is done, or how it failed."""
+    CURRENT.set(wanted)
+    try:
+        await SCENES[wanted](address, prefix)
+    except Exception as error:
+        traceback.print_exc()
+        show("failed", repr(error))
+    else:
+        print(json.dumps([wanted, "done"]), flush=True)
+
+
+async def run_all(wanted: list[str], address: str, prefix: str) -> None:
+    await asyncio.gather(*(run(name, address, f"{prefix}-{name}") for name in wanted))
+
+
 if __name__ == "__main__":
-    _, server, wanted, name_prefix = sys.argv
+    _, server, names, name_prefix = sys.argv
     logging.disable(logging.WARNING)
-    show("version", aiokafka.__version__)
-    asyncio.run(SCENES[wanted](server, name_prefix))
-    show("done", wanted)
+    asyncio.run(run_all(names.split(","), server, name_prefix))

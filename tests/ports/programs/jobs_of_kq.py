@@ -17,7 +17,7 @@ seen: list[Any] = []
 
 
 def show(name: str, value: Any) -> None:
-    print(json.dumps([name, value]), flush=True)
+    print(json.dumps([wanted, name, value]), flush=True)
 
 
 def note(status: str, message: Any, job: Job | None, result: Any, error: Exception | None, trace: str | None) -> None:
@@ -28,7 +28,6 @@ def divide(a: int, b: int) -> float:
     return a / b
 
 
-show("version", kafka.__version__)
 producer = KafkaProducer(bootstrap_servers=address)
 queue = Queue(topic=prefix, producer=producer)
 show("queue", repr(queue).replace(address, "ADDRESS").replace(prefix, "TOPIC"))
@@ -47,3 +46,4 @@ found = consumer.committed(kafka.TopicPartition(prefix, 0))
 show("committed", found)
 consumer.close()
 producer.close()
+print(json.dumps([wanted, "done"]), flush=True)

@@ -16,7 +16,7 @@ asked: list[Any] = []
 
 
 def show(name: str, value: Any) -> None:
-    print(json.dumps([name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
+    print(json.dumps([wanted, name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
 
 
 class Registry(http.server.BaseHTTPRequestHandler):
@@ -49,10 +49,10 @@ for _ in range(2):  # the topic is there the second time
         key_schema=schema,
         topic_config={"retention.ms": "100000"},
     )
-    show("sent", producer.send(prefix, value={"age": 34}, key={"age": 3}, partition=0).get(30).offset)
+    show("sent", producer.send(prefix, value={"age": 34}, key={"age": 3}, partition=0).get(120).offset)
     producer.close()
 show("asked", asked)
-consumer = KafkaConsumer(prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+consumer = KafkaConsumer(prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=120_000)
 record = next(consumer)
 show("record", [record.key.hex(), record.value.hex(), record.topic])
 show("partitions", sorted(consumer.partitions_for_topic(prefix)))
@@ -60,3 +60,4 @@ consumer.close()
 delete_topic(prefix, bootstrap_servers=[address])
 server.shutdown()
 server.server_close()
+print(json.dumps([wanted, "done"]), flush=True)

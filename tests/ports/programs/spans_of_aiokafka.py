@@ -17,7 +17,7 @@ _, address, wanted, prefix = sys.argv
 
 
 def show(name: str, value: Any) -> None:
-    print(json.dumps([name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
+    print(json.dumps([wanted, name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
 
 
 exporter = InMemorySpanExporter()
@@ -38,12 +38,12 @@ async def program() -> None:
         prefix, bootstrap_servers=[address], group_id=f"{prefix}-g", client_id="reader", auto_offset_reset="earliest"
     )
     await consumer.start()
-    record = await asyncio.wait_for(consumer.getone(), 30)
+    record = await asyncio.wait_for(consumer.getone(), 120)
     show("getone", [record.offset, sorted(name for name, _ in record.headers)])
     async for record in consumer:
         show("iteration", [record.offset, sorted(name for name, _ in record.headers)])
         break
-    found = await consumer.getmany(timeout_ms=20_000, max_records=10)
+    found = await consumer.getmany(timeout_ms=120_000, max_records=10)
     show("getmany", [[record.offset for record in records] for records in found.values()])
     await consumer.stop()
 
@@ -52,3 +52,4 @@ asyncio.run(program())
 spans = exporter.get_finished_spans()
 show("spans", sorted([span.name, span.kind.name, sorted((span.attributes or {}).items())] for span in spans))
 AIOKafkaInstrumentor().uninstrument()
+print(json.dumps([wanted, "done"]), flush=True)

@@ -14,11 +14,11 @@ events: list[tuple[str, Any]] = []
 
 
 def show(name: str, value: Any) -> None:
-    print(json.dumps([name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
+    print(json.dumps([wanted, name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
 
 
 class Kept(Transport):
-    """Keeps what the agent would send."""
+    """Keeps the events that the agent would send."""
 
     def queue(self, event_type: str, data: Any, flush: bool = False) -> None:
         events.append((event_type, data))
@@ -43,15 +43,15 @@ client = elasticapm.Client(
 )
 producer = KafkaProducer(bootstrap_servers=address)
 client.begin_transaction("request")
-show("sent", producer.send(prefix, b"one").get(30).offset)
-show("sent", producer.send(prefix, value=b"two", headers=[("a", b"1")]).get(30).offset)
+show("sent", producer.send(prefix, b"one").get(120).offset)
+show("sent", producer.send(prefix, value=b"two", headers=[("a", b"1")]).get(120).offset)
 client.end_transaction("send")
 
-consumer = KafkaConsumer(prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+consumer = KafkaConsumer(prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=120_000)
 client.begin_transaction("request")
 record = next(consumer)
 show("record", [record[0], record.offset, sorted(name for name, _ in record.headers)])
-show("poll", sum(map(len, consumer.poll(timeout_ms=20_000).values())))
+show("poll", sum(map(len, consumer.poll(timeout_ms=120_000).values())))
 client.end_transaction("read")
 consumer.close()
 producer.close()
@@ -61,3 +61,4 @@ for kind, data in events:
         found = [kind, data["name"], data["type"], data.get("subtype"), data.get("action")]
         message, destination = context.get("message"), context.get("destination") or {}
         show("event", [*found, message, destination.get("service"), sorted(destination)])
+print(json.dumps([wanted, "done"]), flush=True)

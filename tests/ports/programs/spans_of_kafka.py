@@ -16,7 +16,7 @@ _, address, wanted, prefix = sys.argv
 
 
 def show(name: str, value: Any) -> None:
-    print(json.dumps([name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
+    print(json.dumps([wanted, name, value]).replace(prefix, "TOPIC").replace(address, "ADDRESS"), flush=True)
 
 
 def hook(span: Any, record: Any, args: Any, kwargs: Any) -> None:
@@ -29,9 +29,9 @@ provider.add_span_processor(SimpleSpanProcessor(exporter))
 KafkaInstrumentor().instrument(tracer_provider=provider, consume_hook=hook)
 
 producer = KafkaProducer(bootstrap_servers=address)
-show("sent", producer.send(prefix, b"one").get(30).offset)
-show("sent", producer.send(prefix, value=b"two", key=b"k", headers=[("a", b"1")]).get(30).offset)
-consumer = KafkaConsumer(prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+show("sent", producer.send(prefix, b"one").get(120).offset)
+show("sent", producer.send(prefix, value=b"two", key=b"k", headers=[("a", b"1")]).get(120).offset)
+consumer = KafkaConsumer(prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=120_000)
 for _ in range(2):
     record = next(consumer)
     names = sorted(name for name, _ in record.headers)
@@ -42,3 +42,4 @@ spans = exporter.get_finished_spans()
 show("spans", [[span.name, span.kind.name, dict(span.attributes or {})] for span in spans])
 show("traces", len({span.context.trace_id for span in spans if span.context}))
 KafkaInstrumentor().uninstrument()
+print(json.dumps([wanted, "done"]), flush=True)

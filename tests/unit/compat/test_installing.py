@@ -209,6 +209,22 @@ def test_every_row_stands_in_the_page() -> None:
     assert found == MISSING_MODULES
 
 
+def test_names_below_the_public_modules_that_frameworks_import(program: Program) -> None:
+    program(
+        _INSTALL
+        + """
+import aiokafka.producer.producer
+from aiokafka.consumer.group_coordinator import GroupCoordinator  # FastStream
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata  # Faust
+from aiokafka.producer.message_accumulator import BatchBuilder  # kstreams, FastKafka
+from aiokafka.producer.producer import _missing  # FastStream
+from aiokafka.util import create_future  # Faust
+
+assert aiokafka.producer.producer.BatchBuilder is BatchBuilder, "the class that create_batch returns"
+"""
+    )
+
+
 def test_metadata_is_that_of_the_copied_version(program: Program) -> None:
     done = program(
         _INSTALL

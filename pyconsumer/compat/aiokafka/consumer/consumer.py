@@ -104,7 +104,8 @@ class AIOKafkaConsumer(ConsumerInternals):
                 configs[name] = as_deserializer(configs[name])
         if configs.get("partition_assignment_strategy") is not None:
             configs["partition_assignment_strategy"] = adapted(configs["partition_assignment_strategy"], False)
-        if configs.get("max_poll_records") is None:
+        self._given_limit = configs.get("max_poll_records")
+        if self._given_limit is None:
             configs["max_poll_records"] = _MOST_RECORDS
         check_settings(configs)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
@@ -334,9 +335,10 @@ class AIOKafkaConsumer(ConsumerInternals):
         """Drop the subscription, at once as a rule.
 
         While a coroutine of the rebalance listener runs, and with ``group_protocol="consumer"``, it takes time.
+        After ``stop`` it has no effect: kstreams and eventiq call it there, and do not look at the result.
         """
         self._listening.be_silent()
-        if self.consumer.unsubscribe_at_once():
+        if self._stopped or self.consumer.unsubscribe_at_once():
             self._unsubscribed = asyncio.get_running_loop().create_future()
             self._unsubscribed.set_result(None)
         else:
