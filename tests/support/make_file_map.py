@@ -9,6 +9,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.support.syntax_trees import parse
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-it-works.md"
 BEGIN = "<!-- file map: made by python -m tests.support.make_file_map -->\n"
@@ -24,7 +26,7 @@ _FOLDERS = {
 
 def first_sentence(path: Path) -> str:
     """Return the first sentence of a module's docstring on one line, without markup of Sphinx."""
-    text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
+    text = " ".join((ast.get_docstring(parse(path)) or "").split())
     sentence = re.split(r"(?<=\.)\s", text, maxsplit=1)[0].rstrip(".:")
     sentence = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", sentence)
     return sentence.replace("``", "`").replace("|", "\\|")
