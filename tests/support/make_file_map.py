@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
+from tests.support.kept_readings import KeptReadings
 from tests.support.syntax_trees import parse
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +34,9 @@ def first_sentence(path: Path) -> str:
     return sentence.replace("``", "`").replace("|", "\\|")
 
 
+_sentences = KeptReadings("file-map", first_sentence, [sys.modules[__name__]])
+
+
 def file_map() -> str:
     """Return the map as Markdown: a heading and a table for each package, modules in alphabetical order."""
     package = ROOT / "pyconsumer"
@@ -46,7 +51,8 @@ def file_map() -> str:
         ]
         if name not in _FOLDERS:
             lines += ["", "| module | contents |", "|---|---|"]
-            lines += [f"| `{path.stem}` | {first_sentence(path)} |" for path in modules]
+            rows = zip(modules, _sentences.of(modules), strict=True)
+            lines += [f"| `{path.stem}` | {sentence} |" for path, sentence in rows]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 

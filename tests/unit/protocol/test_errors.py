@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from pyconsumer.errors import BY_CODE, for_code
 
 
