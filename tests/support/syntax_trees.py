@@ -42,4 +42,3 @@ def parse(path: Path) -> ast.Module:
     finally:
         if was_enabled:
             gc.enable()
-

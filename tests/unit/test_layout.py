@@ -402,9 +402,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     silent = [
-        str(path.relative_to(ROOT))
-        for path, read in _read().items()
-        if path.stat().st_size and not read.has_docstring
+        str(path.relative_to(ROOT)) for path, read in _read().items() if path.stat().st_size and not read.has_docstring
     ]
     assert silent == []
 
