@@ -128,7 +128,7 @@ def _read_module(path: Path) -> _Read:
 
 @functools.cache
 def _read() -> dict[Path, _Read]:
-    """Return what is checked of each module of the package."""
+    """Return the checked parts of each module of the package."""
     return dict(zip(_modules(), _readings.of(_modules()), strict=True))
 
 
