@@ -9,10 +9,13 @@ tests: there every method of that name has to assert.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.support.syntax_trees import TESTS, modules, tree_of, walk
+from tests.support import syntax_trees
+from tests.support.kept_readings import KeptReadings
+from tests.support.syntax_trees import TESTS, modules, parse, walk
 
 __all__ = ["silent_tests"]
 
@@ -22,21 +25,31 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Key = tuple[str, str]  # path of the module, qualified name of the function
 
 
-@dataclass(slots=True)
-class _Module:
-    path: str
-    tree: ast.Module
-    functions: dict[str, _Function] = field(default_factory=dict)  # qualified name -> function
-    nodes: dict[str, list[ast.AST]] = field(default_factory=dict)  # qualified name -> the function's nodes
-    imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> path of module, name there
+class _Called(NamedTuple):
+    """The name in a call: of a function by itself, or of an attribute of a plain name or of another object."""
+
+    name: str
+    owner: str = ""  # a plain name: `self`, a module
+    is_method: bool = False
+
+
+class _Read(NamedTuple):
+    """A function: if it has an assertion of its own, and the names that it calls."""
+
+    asserts: bool
+    calls: set[_Called]
+
+
+class _Module(NamedTuple):
+    functions: dict[str, _Read]  # qualified name -> function
+    imported: dict[str, tuple[str, str]]  # local name -> path of module, name there
 
 
 def silent_tests(folder: Path = TESTS) -> list[str]:
     """Return the tests of test modules that have no assertion, as ``path::name``."""
-    found: dict[str, _Module] = {}
-    for path in modules(folder, ()):
-        name = str(path.relative_to(folder.parent))
-        found[name] = _read(name, tree_of(path))
+    paths = list(modules(folder, ()))
+    names = [str(path.relative_to(folder.parent)) for path in paths]
+    found = dict(zip(names, _modules.of(paths) if folder == TESTS else map(_read, paths), strict=True))
     asserting = _asserting(found)
     return [
         f"{path}::{name.replace('.', '::')}"
@@ -47,19 +60,25 @@ def silent_tests(folder: Path = TESTS) -> list[str]:
     ]
 
 
-def _read(path: str, tree: ast.Module) -> _Module:
-    module = _Module(path, tree)
+def _read(path: Path) -> _Module:
+    tree = parse(path)
+    module = _Module({}, {})
+    imports: list[ast.AST] = [*tree.body]
 
     def collect(body: list[ast.stmt], prefix: str) -> None:
         for node in body:
             if isinstance(node, _Function):
-                module.functions[prefix + node.name] = node
-                module.nodes[prefix + node.name] = walk(node)
+                nodes = walk(node)
+                called = (_called(each.func) for each in nodes if isinstance(each, ast.Call))
+                module.functions[prefix + node.name] = _Read(
+                    any(map(_is_assertion, nodes)), {each for each in called if each is not None}
+                )
+                imports.extend(nodes)
             elif isinstance(node, ast.ClassDef):
                 collect(node.body, f"{prefix}{node.name}.")
 
     collect(tree.body, "")
-    for node in [*tree.body, *(inner for nodes in module.nodes.values() for inner in nodes)]:
+    for node in imports:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "tests":
             for alias in node.names:
                 there = node.module.replace(".", "/")
@@ -67,26 +86,31 @@ def _read(path: str, tree: ast.Module) -> _Module:
     return module
 
 
+_modules = KeptReadings("asserting", _read, [sys.modules[__name__], syntax_trees])
+
+
+def _called(function: ast.expr) -> _Called | None:
+    if isinstance(function, ast.Name):
+        return _Called(function.id)
+    if not isinstance(function, ast.Attribute):
+        return None
+    owner = function.value
+    return _Called(function.attr, owner.id if isinstance(owner, ast.Name) else "", is_method=True)
+
+
 def _asserting(found: dict[str, _Module]) -> set[_Key]:
     """The functions of all modules that assert, directly or through another of them."""
-    asserting = {
-        (path, name)
-        for path, module in found.items()
-        for name, function in module.functions.items()
-        if any(map(_is_assertion, module.nodes[name]))
+    functions = {
+        (path, name): function for path, module in found.items() for name, function in module.functions.items()
     }
-    calls = {
-        (path, name): [node.func for node in module.nodes[name] if isinstance(node, ast.Call)]
-        for path, module in found.items()
-        for name, function in module.functions.items()
-    }
+    asserting = {key for key, function in functions.items() if function.asserts}
     while True:
         methods = _methods_that_assert(found, asserting)
         more = {
             key
-            for key, called in calls.items()
+            for key, function in functions.items()
             if key not in asserting
-            and any(_calls_asserting(function, found[key[0]], key[1], found, asserting, methods) for function in called)
+            and any(_calls_asserting(called, *key, found, asserting, methods) for called in function.calls)
         }
         if not more:
             return asserting
@@ -104,32 +128,30 @@ def _methods_that_assert(found: dict[str, _Module], asserting: set[_Key]) -> set
 
 
 def _calls_asserting(
-    function: ast.expr,
-    module: _Module,
+    called: _Called,
+    path: str,
     caller: str,
     found: dict[str, _Module],
     asserting: set[_Key],
     methods: set[str],
 ) -> bool:
-    if isinstance(function, ast.Name):
-        if (module.path, function.id) in asserting:
+    imported = found[path].imported
+    if not called.is_method:
+        if (path, called.name) in asserting:
             return True
-        if function.id in module.imported:
-            there, name = module.imported[function.id]
-            return any((path, name) in asserting for path in (f"{there}.py", f"{there}/__init__.py"))
+        if called.name in imported:
+            there, name = imported[called.name]
+            return any((module, name) in asserting for module in (f"{there}.py", f"{there}/__init__.py"))
         return False
-    if not isinstance(function, ast.Attribute):
-        return False
-    owner = function.value
-    if isinstance(owner, ast.Name) and owner.id == "self":
-        own = f"{caller.rpartition('.')[0]}.{function.attr}"
-        if own in module.functions:
-            return (module.path, own) in asserting
-    if isinstance(owner, ast.Name) and owner.id in module.imported:  # a module: `script.check(...)`
-        package, name = module.imported[owner.id]
+    if called.owner == "self":
+        own = f"{caller.rpartition('.')[0]}.{called.name}"
+        if own in found[path].functions:
+            return (path, own) in asserting
+    if called.owner in imported:  # a module: `script.check(...)`
+        package, name = imported[called.owner]
         if f"{package}/{name}.py" in found:
-            return (f"{package}/{name}.py", function.attr) in asserting
-    return function.attr in methods
+            return (f"{package}/{name}.py", called.name) in asserting
+    return called.name in methods
 
 
 def _is_assertion(node: ast.AST) -> bool:

@@ -11,8 +11,8 @@ FULL = os.environ.get("PYCONSUMER_EXAMPLES") == "full"
 
 
 def examples(full: int) -> int:
-    """Return how many examples to try of those of a full run: a third, and at least two."""
-    return full if FULL else max(2, full // 3)
+    """Return how many examples to try of those of a full run: a tenth, and at least two."""
+    return full if FULL else max(2, full // 10)
 
 
 def load_profile() -> None:

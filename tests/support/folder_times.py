@@ -12,7 +12,6 @@ import resource
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 import pytest
 
@@ -39,8 +38,8 @@ class Times:
 
     def add(self, report: pytest.TestReport) -> None:
         """Count one phase of a test. The setup of a shared fixture counts for the test that came first."""
-        path = PurePosixPath(report.nodeid.partition("::")[0])
-        place = str(path if self._by == "file" else path.parent)
+        file = report.nodeid.partition("::")[0]
+        place = file if self._by == "file" else file.rpartition("/")[0] or "."
         self._items[place] += report.when == "setup"
         self._seconds[place] += report.duration
         self._cpu[place] += getattr(report, "cpu_s", 0.0)

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
+
+from tests.support.kept_readings import KeptReadings
+from tests.support.syntax_trees import parse
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-it-works.md"
@@ -24,10 +28,13 @@ _FOLDERS = {
 
 def first_sentence(path: Path) -> str:
     """Return the first sentence of a module's docstring on one line, without markup of Sphinx."""
-    text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
+    text = " ".join((ast.get_docstring(parse(path)) or "").split())
     sentence = re.split(r"(?<=\.)\s", text, maxsplit=1)[0].rstrip(".:")
     sentence = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", sentence)
     return sentence.replace("``", "`").replace("|", "\\|")
+
+
+_sentences = KeptReadings("file-map", first_sentence, [sys.modules[__name__]])
 
 
 def file_map() -> str:
@@ -44,7 +51,8 @@ def file_map() -> str:
         ]
         if name not in _FOLDERS:
             lines += ["", "| module | contents |", "|---|---|"]
-            lines += [f"| `{path.stem}` | {first_sentence(path)} |" for path in modules]
+            rows = zip(modules, _sentences.of(modules), strict=True)
+            lines += [f"| `{path.stem}` | {sentence} |" for path, sentence in rows]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 

@@ -12,7 +12,6 @@ or of ``warn``.
 from __future__ import annotations
 
 import ast
-import functools
 import math
 import re
 import sys
@@ -21,8 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support import syntax_trees
 from tests.support.compiled_prose import compiled
-from tests.support.syntax_trees import tree_of, walk
+from tests.support.kept_readings import KeptReadings
+from tests.support.syntax_trees import parse, walk
 
 __all__ = ["BUDGETS", "MEASURES", "Count", "Text", "count", "docstrings_of", "heading", "parts", "summary"]
 
@@ -131,19 +132,19 @@ def parts() -> dict[str, list[Text]]:
     """Return all prose of the repository that a reader or a user reads, part by part."""
     package = ROOT / "pyconsumer"
     found: dict[str, list[Text]] = {}
-    for path in sorted(package.rglob("*.py*")):
-        if path.suffix in {".py", ".pyi"}:
+    sources = sorted(path for path in package.rglob("*.py*") if path.suffix in {".py", ".pyi"})
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    read = dict(zip([*sources, *tests], _modules.of([*sources, *tests]), strict=True))
+    for path, module in read.items():
+        if package in path.parents:
             inside = path.relative_to(package).parts
             name = inside[0] if len(inside) > 1 else "ground"
-            module = _read(path)
             found.setdefault(f"docstrings of {name}", []).extend(module.docstrings)
             found.setdefault(f"messages of {name}", []).extend(module.messages)
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        folder = "/".join(path.relative_to(ROOT).parts[:-1][:3])
-        module = _read(path)
-        found.setdefault(folder, []).extend([*module.docstrings, *module.names])
-    for path in sorted((ROOT / "examples").rglob("*.py")):
-        found.setdefault("examples", []).extend(docstrings_of(path))
+        else:
+            folder = "/".join(path.relative_to(ROOT).parts[:-1][:3])
+            found.setdefault(folder, []).extend([*module.docstrings, *module.names])
+    found["examples"] = docstrings_of(sorted((ROOT / "examples").rglob("*.py")))
     found["compiled sources"] = [Text(prose.place, prose.text) for prose in compiled()]
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
         found[path.relative_to(ROOT).as_posix()] = [_page(path)]
@@ -164,9 +165,9 @@ def _place(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT).as_posix()}:{line}"
 
 
-def docstrings_of(path: Path) -> list[Text]:
-    """Return the docstrings of a module with their places."""
-    return _read(path).docstrings
+def docstrings_of(paths: list[Path]) -> list[Text]:
+    """Return the docstrings of modules with their places."""
+    return [text for module in _modules.of(paths) for text in module.docstrings]
 
 
 class _Module(NamedTuple):
@@ -179,10 +180,9 @@ _LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "w
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@functools.cache  # several tests of a run read all modules
 def _read(path: Path) -> _Module:
     module = _Module([], [], [])
-    for node in walk(tree_of(path)):
+    for node in walk(parse(path)):
         if isinstance(node, _DOCUMENTED):
             if text := ast.get_docstring(node):
                 module.docstrings.append(Text(_place(path, node.body[0].lineno), text))
@@ -195,6 +195,9 @@ def _read(path: Path) -> _Module:
         elif isinstance(node, ast.Call) and _name_of(node.func) in _LOGS:
             module.messages.extend(_message(path, node.lineno, node))
     return module
+
+
+_modules = KeptReadings("prose", _read, [sys.modules[__name__], syntax_trees])  # several tests read all modules
 
 
 def _message(path: Path, line: int, inside: ast.AST) -> Iterator[Text]:
@@ -228,4 +231,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from tests.support.prose import main as of_the_imported_module  # whose values are kept, under its name
+
+    of_the_imported_module()

@@ -1,13 +1,13 @@
-"""Syntax trees of modules, each parsed once however many checks read it."""
+"""Syntax trees of modules, for checks of the sources."""
 
 from __future__ import annotations
 
 import ast
-import functools
+import gc
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["TESTS", "forget_trees", "modules", "tree_of", "walk"]
+__all__ = ["TESTS", "modules", "parse", "walk"]
 
 TESTS = Path(__file__).parent.parent
 
@@ -18,17 +18,6 @@ def modules(folder: Path, left_out: Iterable[str]) -> Iterator[Path]:
     for path in sorted(folder.rglob("*.py")):
         if not any(path == other or other in path.parents for other in skipped):
             yield path
-
-
-def tree_of(path: Path) -> ast.Module:
-    """Return the syntax tree of a module, which is parsed once however many checks read it."""
-    state = path.stat()
-    return _parsed(path, state.st_mtime_ns, state.st_size)
-
-
-def forget_trees() -> None:
-    """Drop the parsed modules, a million objects."""
-    _parsed.cache_clear()
 
 
 def walk(node: ast.AST) -> list[ast.AST]:
@@ -44,6 +33,12 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return nodes
 
 
-@functools.lru_cache(2048)
-def _parsed(path: Path, modified: int, size: int) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def parse(path: Path) -> ast.Module:
+    """Parse a module without garbage collections, which walk all trees again and again: three quarters of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    finally:
+        if was_enabled:
+            gc.enable()

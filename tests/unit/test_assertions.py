@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.asserting import silent_tests
-from tests.support.syntax_trees import forget_trees
 
 pytestmark = pytest.mark.xdist_group("sources")
 
@@ -30,7 +29,4 @@ _BY_EXCEPTION = {
 
 
 def test_every_test_asserts_something() -> None:
-    try:
-        assert set(silent_tests()) == _BY_EXCEPTION
-    finally:
-        forget_trees()  # a million objects, which would slow down later tests' garbage collections
+    assert set(silent_tests()) == _BY_EXCEPTION

@@ -25,8 +25,7 @@ _BEGINS_WRONG = re.compile(r"(What|Whether|Where|Who|How)\b")
 def _docstrings(*folders: str) -> Iterator[tuple[str, str]]:
     """Yield a place such as ``pyconsumer/clock.py:12`` and the docstring there, by default of the package."""
     modules = (path for folder in folders or ("pyconsumer",) for path in (ROOT / folder).rglob("*.py*"))
-    for path in sorted(path for path in modules if path.suffix in {".py", ".pyi"}):
-        yield from prose.docstrings_of(path)
+    yield from prose.docstrings_of(sorted(path for path in modules if path.suffix in {".py", ".pyi"}))
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.syntax_trees import forget_trees, tree_of, walk
+from tests.support import syntax_trees
+from tests.support.kept_readings import KeptReadings
+from tests.support.syntax_trees import parse, walk
 
 pytestmark = pytest.mark.xdist_group("sources")
 
@@ -100,19 +102,40 @@ def _place(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _trees_for_this_module_only() -> Iterator[None]:
-    """Syntax trees are many objects, which would slow down later tests' garbage collections."""
-    yield
-    _nodes.cache_clear()
-    forget_trees()
+class _Read(NamedTuple):
+    """The parts of a module that are checked."""
+
+    imports: list[ast.Import | ast.ImportFrom]
+    loaded_by_name: set[str]
+    functions: list[tuple[str, int]]  # the name and the number of lines after the first
+    public_classes: list[str]  # without errors and values
+    has_docstring: bool
+    assigned_from_outside: bool
+    private_names_of_others: set[str]
+
+
+def _read_module(path: Path) -> _Read:
+    tree = parse(path)
+    nodes = walk(tree)
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return _Read(
+        [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)],
+        set(_loaded_by_name(nodes)),
+        [(node.name, (node.end_lineno or node.lineno) - node.lineno) for node in functions],
+        list(_public_classes(tree)),
+        bool(ast.get_docstring(tree)),
+        any(_assigned_from_outside(nodes)),
+        _private_names_of_others(nodes),
+    )
 
 
 @functools.cache
-def _nodes(path: Path) -> list[ast.AST]:
-    """Return the nodes of a module that are checked."""
-    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef
-    return [node for node in walk(tree_of(path)) if isinstance(node, kinds)]
+def _read() -> dict[Path, _Read]:
+    """Return the checked parts of each module of the package."""
+    return dict(zip(_modules(), _readings.of(_modules()), strict=True))
+
+
+_readings = KeptReadings("layout", _read_module, [sys.modules[__name__], syntax_trees])
 
 
 def _module_name(path: Path) -> str:
@@ -134,18 +157,16 @@ def _is_module(name: str) -> bool:
 def _imports(path: Path) -> Iterator[Import]:
     own = _module_name(path).split(".")
     package = own if path.name == "__init__.py" else own[:-1]
-    for node in _nodes(path):
+    for node in _read()[path].imports:
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             # `from pyconsumer import errors` names a module, `from pyconsumer import KafkaConsumer` does not
             # and `__version__` is there before any module of the package is imported
             names = [a.name for a in node.names if a.name != "__version__"]
             targets = [f"{base}.{name}" if _is_module(f"{base}.{name}") else base for name in names]
-        else:
-            continue
         for target in targets:
             if target.split(".")[0] == "pyconsumer":
                 yield Import(path, node.lineno, target)
@@ -166,9 +187,9 @@ def test_imports_go_one_way() -> None:
     assert wrong == []
 
 
-def _loaded_by_name(path: Path) -> Iterator[str]:
+def _loaded_by_name(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield the modules that a module loads by ``import_module`` and a constant name."""
-    for node in walk(tree_of(path)):
+    for node in nodes:
         match node:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[ast.Constant(value=str(target))]):
                 if name == "import_module":
@@ -191,7 +212,7 @@ def test_no_circles_of_imports() -> None:
     for path in _modules():
         name = _module_name(path)
         if name != "pyconsumer":  # its public names are loaded when they are used
-            imports[name] = {found.target for found in _imports(path)} | set(_loaded_by_name(path))
+            imports[name] = {found.target for found in _imports(path)} | _read()[path].loaded_by_name
             imports[name] -= {name}
     assert imports["pyconsumer.testing.plugin"] >= {"pyconsumer.testing.asyncio_plugin"}, "that one is loaded by name"
     assert _circle(imports) == {}
@@ -229,7 +250,7 @@ def test_the_autoloaded_package_has_no_imports() -> None:
     at_import = [
         ast.unparse(node)
         for path in autoload.glob("*.py")
-        for node in tree_of(path).body
+        for node in parse(path).body
         if isinstance(node, ast.Import | ast.ImportFrom) and not ast.unparse(node).startswith("from __future__")
     ]
     assert not [line for line in at_import if "typing" not in line]
@@ -243,23 +264,22 @@ def test_modules_are_short() -> None:
 
 def test_functions_are_short() -> None:
     long = {
-        f"{_place(path)}:{node.name}"
-        for path in _modules()
-        for node in _nodes(path)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or node.lineno) - node.lineno >= _MOST_LINES_OF_A_FUNCTION
+        f"{_place(path)}:{name}"
+        for path, read in _read().items()
+        for name, lines in read.functions
+        if lines >= _MOST_LINES_OF_A_FUNCTION
     }
     assert long == _LONG_FUNCTIONS.keys()
 
 
 def test_modules_have_few_public_classes() -> None:
-    many = {_place(path) for path in _modules() if len(list(_public_classes(path))) > _MOST_CLASSES}
+    many = {_place(path) for path, read in _read().items() if len(read.public_classes) > _MOST_CLASSES}
     assert many == _MANY_CLASSES.keys()
 
 
-def _public_classes(path: Path) -> Iterator[str]:
+def _public_classes(tree: ast.Module) -> Iterator[str]:
     """Yield the public classes of a module without errors and values."""
-    for node in tree_of(path).body:
+    for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
             is_error = node.name.endswith(("Error", "Exception")) or any(base.endswith("Error") for base in bases)
@@ -348,7 +368,7 @@ def test_production_uses_every_method_of_network_clients() -> None:
     unused = {
         f"{home}:{function.name}"
         for home in ("pyconsumer/network/client.py", "pyconsumer/consumer/network_client.py")
-        for node in tree_of(ROOT / home).body
+        for node in parse(ROOT / home).body
         if isinstance(node, ast.ClassDef)
         for function in node.body
         if isinstance(function, ast.FunctionDef) and not function.name.startswith("_")
@@ -370,7 +390,7 @@ def test_no_test_module_imports_another() -> None:
         f"{_place(path)}:{node.lineno} imports {name}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
         if _MAY_IMPORT_A_TEST_MODULE.search(path.read_text(encoding="utf-8"))  # most need not be parsed
-        for node in _nodes(path)
+        for node in walk(parse(path))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in _imported_modules(node)
         if name.startswith("tests.") and any(part.startswith("test_") for part in name.split("."))
@@ -391,9 +411,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     silent = [
-        str(path.relative_to(ROOT))
-        for path in _modules()
-        if path.stat().st_size and not ast.get_docstring(tree_of(path))
+        str(path.relative_to(ROOT)) for path, read in _read().items() if path.stat().st_size and not read.has_docstring
     ]
     assert silent == []
 
@@ -446,9 +464,9 @@ _SET_FROM_OUTSIDE = {
 _OF_SSL = {"check_hostname", "minimum_version", "verify_flags", "verify_mode"}
 
 
-def _assigned_from_outside(path: Path) -> Iterator[int]:
+def _assigned_from_outside(nodes: list[ast.AST]) -> Iterator[int]:
     """Yield the lines that assign to an attribute of an object other than ``self`` or ``cls``."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes:
         if isinstance(node, ast.Assign | ast.Delete):
             targets = node.targets
         elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor):
@@ -467,7 +485,7 @@ def _assigned_from_outside(path: Path) -> Iterator[int]:
 
 
 def test_objects_change_their_own_attributes() -> None:
-    found = {_place(path) for path in _modules() if any(_assigned_from_outside(path))}
+    found = {_place(path) for path, read in _read().items() if read.assigned_from_outside}
     assert found == _SET_FROM_OUTSIDE.keys()
     assert len(_SET_FROM_OUTSIDE) <= 5
 
@@ -487,11 +505,11 @@ _PUBLIC_ALL_THE_SAME = {
 _OF_PYSPARK = {"_active_spark_context", "_gateway", "_jsparkSession", "_jvm", "_python_includes"}
 
 
-def _private_names_of_others(path: Path) -> set[str]:
+def _private_names_of_others(nodes: list[ast.AST]) -> set[str]:
     """Private attributes that are read from an object other than ``self``, and that the module does not define."""
     own: set[str] = set()
     used: set[str] = set()
-    for node in walk(tree_of(path)):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 own.add(name)
@@ -505,7 +523,7 @@ def _private_names_of_others(path: Path) -> set[str]:
 
 
 def test_no_module_uses_private_names_of_another() -> None:
-    found = {path.relative_to(PACKAGE).as_posix(): _private_names_of_others(path) for path in _modules()}
+    found = {path.relative_to(PACKAGE).as_posix(): read.private_names_of_others for path, read in _read().items()}
     assert {place: names for place, names in found.items() if names} == {}
 
 

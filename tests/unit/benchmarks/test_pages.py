@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tests.benchmarks import __main__ as program
-from tests.benchmarks import consume, rebalance
+from tests.benchmarks import consume, rebalance, report
 from tests.benchmarks.cells import CORE, GRID, MAIN
 from tests.benchmarks.report import update
 from tests.benchmarks.results import Results, Run, Series
@@ -63,16 +63,22 @@ def test_each_page_gets_its_tables(tmp_path: Path) -> None:
     assert list(json.loads((tmp_path / "benchmarks.json").read_text())["tables"]) == ["consume"]
 
 
+@pytest.fixture
+def _no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing: a plot takes longer than the rest of a page."""
+    monkeypatch.setattr(report, "PAGES", {name: replace(page, plots={}) for name, page in report.PAGES.items()})
+
+
+@pytest.mark.usefixtures("_no_plots")
 def test_a_new_table_replaces_the_old_one_in_the_order_of_the_workloads(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     for name, title in (("produce", "Producing"), ("consume", "Old"), ("consume", "New"), ("other", "Other")):
         update(tmp_path, [Table(name, title, "records/s", "", "", [_ROW])], _ABOUT, list(WORKLOADS))
     text = (tmp_path / "benchmarks.md").read_text()
     assert [line for line in text.splitlines() if line.startswith("## ")] == ["## New", "## Producing", "## Other"]
 
 
+@pytest.mark.usefixtures("_no_plots")
 def test_a_table_of_another_call_names_that_call(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     update(tmp_path, [Table("produce", "Producing", "records/s", "How.", "", [_ROW])], _ABOUT, list(WORKLOADS))
     later = _ABOUT | {"command": "python -m tests.benchmarks consume", "machine": "another", "rounds": 1}
     update(tmp_path, [Table("consume", "Consuming", "records/s", "How.", "", [_ROW])], later, list(WORKLOADS))

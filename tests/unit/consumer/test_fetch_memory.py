@@ -13,6 +13,7 @@ import pytest
 from pyconsumer import TopicPartition
 from pyconsumer.protocol.messages.fetch import PartitionData
 from pyconsumer.protocol.records import IMPLEMENTATION, ColumnsBuilder, patch_batch
+from tests.support.examples import FULL
 from tests.support.fake_network import SentRequest
 from tests.unit.consumer.builders import batch, response
 from tests.unit.consumer.worlds import FetcherWorld
@@ -171,7 +172,7 @@ def test_the_bound_holds_for_all_responses_in_any_order(
 ) -> None:
     source = random.Random(buffer + brokers)
     reading = Reading(12, brokers, *kinds, unpacked=unpacked, fetch_buffer_bytes=buffer, decode_threads=2)
-    for _ in range(300):
+    for _ in range(300 if FULL else 100):
         what = source.random()
         if what < 0.4 and reading.under_way:
             reading.answer(source.randrange(len(reading.under_way)))

@@ -14,6 +14,7 @@ import pytest
 from pyconsumer.protocol import records
 from tests.fuzz.compare import WAYS, difference, read, read_quickly
 from tests.fuzz.mutate import Inputs
+from tests.support.examples import examples
 from tests.unit.protocol.records.helpers import PURE, TIME, TP, Decoder, batch, decoder_named, raw_batch, values_of
 
 
@@ -31,7 +32,7 @@ def native() -> Decoder:
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_inputs_are_read_alike(seed: int, native: Decoder) -> None:
     made = Inputs(seed)
-    for number in range(1500):
+    for number in range(examples(1500)):
         data = made.next()
         wrong = difference(read(native, data, number), read(PURE, data, number))
         assert wrong is None, f"{data.hex()} {wrong}"
@@ -39,7 +40,7 @@ def test_mutated_inputs_are_read_alike(seed: int, native: Decoder) -> None:
 
 def test_mutated_inputs_do_no_harm(native: Decoder) -> None:
     made = Inputs(99)
-    for number in range(300):
+    for number in range(examples(300)):
         for way, changed in enumerate(made.variants(made.next(), 50), number):
             read_quickly(native, changed, way % WAYS)
 
