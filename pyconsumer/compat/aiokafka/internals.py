@@ -90,6 +90,7 @@ class ConsumerInternals:
     consumer: GroupConsumer
     _addresses: Any
     _stopped: bool
+    _given_limit: int | None
 
     @property
     def _group_id(self) -> str | None:
