@@ -423,7 +423,7 @@ class Schedule:
 
     @property
     def undone(self) -> int:
-        """How many records are not done. Those of stopped partitions do not count."""
+        """The number of records that are not done. Those of stopped partitions do not count."""
         return self._undone
 
     def stopped(self) -> dict[TopicPartition, BaseException]:

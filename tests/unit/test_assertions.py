@@ -15,6 +15,7 @@ _BY_EXCEPTION = {
     "tests/simulation/test_schedules.py::test_schedules_that_once_broke_a_rule",
     "tests/unit/broker/test_fetch_sessions.py::test_epochs_restart_at_one",
     "tests/unit/broker/test_replication_histories.py::test_random_histories",
+    "tests/unit/compat/test_installing.py::test_names_below_the_public_modules_that_frameworks_import",
     "tests/unit/consumer/test_fetcher.py::test_a_partition_in_backoff_does_not_block_its_neighbours",
     "tests/unit/consumer/coordinator/test_consumer_coordinator.py::test_a_coordinator_lost_during_that_commit_is_looked_up_first",
     "tests/unit/consumer/coordinator/test_consumer_coordinator.py::test_no_automatic_commit_while_rebalancing",

@@ -146,7 +146,7 @@ class AvroDeserializer:
         payload = own(data, SerializationContext(topic, field, headers), found)
         key = found.id if found.id is not None else found.guid
         if key is None:
-            raise SchemaFramingError("schema.id.deserializer found neither an id nor a GUID")
+            raise SchemaFramingError("schema.id.deserializer found no id and no GUID")
         return key, payload if isinstance(payload, bytes) else payload.read(), 0
 
     def convert(self, value: Any, ctx: SerializationContext) -> Any:

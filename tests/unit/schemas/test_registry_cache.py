@@ -16,7 +16,7 @@ def _cache(capacity: int = 10) -> tuple[SchemaCache, ManualClock]:
     return SchemaCache(capacity, clock), clock
 
 
-def test_an_answer_without_a_time_is_kept_for_good() -> None:
+def test_an_answer_without_a_time_is_kept_for_ever() -> None:
     cache, clock = _cache()
     _, flight, leads = cache.begin(_KEY)
     assert leads

@@ -76,7 +76,7 @@ def _ended(steps: Iterator[Any], answer: HttpResponse | None = None) -> Any:
 _NOT_FOUND = (404, {"error_code": 40403, "message": "Schema not found"})
 
 
-def test_a_schema_is_asked_for_once_and_kept_for_good() -> None:
+def test_a_schema_is_requested_once_and_kept() -> None:
     client = _Client({"GET /schemas/ids/1": (200, {"schema": '"string"', "guid": "AB"})})
     for _ in range(3):
         assert client.run("get_schema", 1, None, None, None) == _STRING

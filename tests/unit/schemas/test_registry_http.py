@@ -178,7 +178,7 @@ def test_a_response_that_drips_ends_with_the_time_of_the_call(serve: Serve) -> N
         ended.set()
 
 
-def test_an_event_loop_goes_on_while_a_registry_does_not_answer(serve: Serve) -> None:
+def test_an_event_loop_runs_while_a_registry_does_not_answer(serve: Serve) -> None:
     """The registry answers when the loop says so: a loop that was blocked would wait until the time is over."""
     go = threading.Event()
 
