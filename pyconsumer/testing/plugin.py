@@ -97,12 +97,18 @@ def kafka_cluster_brokers() -> int:
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster(kafka_cluster_config: Mapping[str, object], kafka_cluster_brokers: int) -> Iterator[EmbeddedCluster]:
-    """A running embedded cluster for the whole test run. Pass its ``bootstrap_servers`` to clients."""
+def kafka_cluster(
+    request: pytest.FixtureRequest, kafka_cluster_config: Mapping[str, object], kafka_cluster_brokers: int
+) -> Iterator[EmbeddedCluster]:
+    """A running embedded cluster for the whole test run. Pass its ``bootstrap_servers`` to clients.
+
+    It has a Schema Registry if a test of this run uses :func:`kafka_schema_registry`.
+    """
     from pyconsumer.broker import EmbeddedCluster
 
+    wanted = any("kafka_schema_registry" in getattr(item, "fixturenames", ()) for item in request.session.items)
     config = dict(kafka_cluster_config)
-    with EmbeddedCluster(brokers=kafka_cluster_brokers, config=config, schema_registry=True) as cluster:
+    with EmbeddedCluster(brokers=kafka_cluster_brokers, config=config, schema_registry=wanted) as cluster:
         yield cluster
 
 

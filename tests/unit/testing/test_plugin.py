@@ -43,6 +43,27 @@ def test_a_test_gets_a_cluster_and_a_fresh_topic(run: pytest.Pytester) -> None:
     _passes(run, 2)
 
 
+def test_the_cluster_has_a_schema_registry_if_a_test_uses_it(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        test_with="""
+        import urllib.request
+        def test_first(kafka_cluster):
+            assert kafka_cluster.schema_registry_url
+        def test_url(kafka_schema_registry):
+            assert urllib.request.urlopen(kafka_schema_registry + "/subjects").read() == b"[]"
+        """,
+        test_without="""
+        import pytest
+        from pyconsumer.errors import ConfigurationError
+        def test_none(kafka_cluster):
+            with pytest.raises(ConfigurationError):
+                kafka_cluster.schema_registry_url
+        """,
+    )
+    run.runpytest_inprocess("test_with.py").assert_outcomes(passed=2)
+    run.runpytest_inprocess("test_without.py").assert_outcomes(passed=1)
+
+
 def test_the_mark_shapes_the_topic(run: pytest.Pytester) -> None:
     run.makepyfile(
         """
