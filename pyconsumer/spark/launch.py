@@ -154,7 +154,9 @@ def _write_wrapper(home: Path, script: str) -> Path:
 
 _PACKAGE: Final = "pyconsumer"
 
-_NOT_SHIPPED: Final = frozenset({"aio", "autoload", "broker", "cli", "compat", "schemas", "testing", "workers", "__pycache__"})
+_NOT_SHIPPED: Final = frozenset(
+    {"aio", "autoload", "broker", "cli", "compat", "schemas", "testing", "workers", "__pycache__"}
+)
 
 _PREFER_INSTALLED: Final = '''\
 """An installed pyconsumer of the same version is used instead of the one in this zip."""

@@ -60,8 +60,9 @@ def test_the_cluster_has_a_schema_registry_if_a_test_uses_it(run: pytest.Pyteste
                 kafka_cluster.schema_registry_url
         """,
     )
-    run.runpytest_inprocess("test_with.py").assert_outcomes(passed=2)
-    run.runpytest_inprocess("test_without.py").assert_outcomes(passed=1)
+    plugin = ("-p", "pyconsumer.testing.plugin")
+    run.runpytest_subprocess(*plugin, "test_with.py", timeout=60).assert_outcomes(passed=2)
+    run.runpytest_subprocess(*plugin, "test_without.py", timeout=60).assert_outcomes(passed=1)
 
 
 def test_the_mark_shapes_the_topic(run: pytest.Pytester) -> None:
