@@ -1,8 +1,8 @@
 """A broker in this thread's memory for whole clients: their sockets, their selector and their clock.
 
-Nothing here waits or runs beside the test. A request that a client writes is answered at once, or at a later
-time of the clock. A wait without an event moves the clock to the next event. So a test runs the same steps each time, and it can
-interrupt a client at any of them. The broker keeps fetch sessions as Kafka does (KIP-227): a client that loses
+Nothing here waits or runs beside the test. A request that a client writes is answered at once, or at a later time of
+the clock. A wait without an event moves the clock to the next event. So a test runs the same steps each time, and it
+can interrupt a client at any of them. The broker keeps fetch sessions as Kafka does (KIP-227): a client that loses
 count of a session does not get its partitions.
 """
 
