@@ -19,6 +19,8 @@ from pyconsumer.aio.driver import LONGEST_TURN_S
 from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
+from pyconsumer.generic import Arrival, PendingError
+from pyconsumer.producer.loop_bridge import call_in_loop
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
 from pyconsumer.workers.schedule import Schedule, Task
@@ -204,7 +206,7 @@ class AsyncWorkers(WorkersBase):
                 await self._until_ready()
                 continue
             try:
-                record = self.deserialized(task)
+                record = task.record if self._deserialization is None else await self._converted(task)
                 if record is not None:
                     if timeout is None:
                         await handle(record)
@@ -225,6 +227,19 @@ class AsyncWorkers(WorkersBase):
             if time.monotonic() - self._turn_began > LONGEST_TURN_S:
                 await asyncio.sleep(0)
                 self._turn_began = time.monotonic()
+
+    async def _converted(self, task: Task) -> Any:
+        """Return the record for the function, as :meth:`deserialized` does. Await the schema that it needs."""
+        convert = self._deserialization
+        assert convert is not None
+        while True:
+            found, _, error = convert([task.record])
+            if isinstance(error, PendingError):
+                await _arrived(error.arrival)
+                continue
+            if error is not None:
+                raise error
+            return found[0] if found else None
 
     async def _in_time(self, record: Any, seconds: float) -> None:
         try:
@@ -389,6 +404,13 @@ class _Listener(AsyncConsumerRebalanceListener):
         self._workers.drop(lost)
         if self._users is not None:
             await _call(self._users.on_partitions_lost, lost)
+
+
+async def _arrived(arrival: Arrival) -> None:
+    arrived = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    arrival.add_done_callback(lambda _: call_in_loop(loop, arrived.set))
+    await arrived.wait()
 
 
 async def _call(method: Callable[[Any], Any], partitions: Collection[TopicPartition]) -> None:

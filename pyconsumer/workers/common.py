@@ -14,7 +14,8 @@ Rules
    records are finished and committed. For assigned partitions it comes first, so it may seek.
 6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose
    last attempt failed, and dead letters have the bytes that came.
-7. At the end the consumer seeks back to the unfinished records, so it may be used again.
+7. A worker that needs a schema waits for it. While the registry is down, its records wait, and no attempt counts.
+8. At the end the consumer seeks back to the unfinished records, so it may be used again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pyconsumer.errors import (
     ConfigurationError,
     IllegalStateError,
     RecordDeserializationError,
+    SchemaUnavailableError,
 )
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import TopicPartition
@@ -44,6 +46,8 @@ _log = logging.getLogger("pyconsumer.workers")
 #: Longest time without a poll while there is no room (seconds).
 BETWEEN_POLLS_S: Final = 0.2
 _LONGEST_REVOKE_WAIT_MS: Final = 30_000
+#: Pause before a record is tried again whose registry is down (seconds).
+_SCHEMA_PAUSE_S: Final = 1.0
 
 
 class WorkersSettings(TypedDict, total=False):
@@ -207,7 +211,7 @@ class WorkersBase:
         convert = self._deserialization
         if convert is None:
             return task.record
-        found, _, error = convert([task.record])  # in several threads at once: it has no state but a counter
+        found, _, error = convert.now([task.record])  # in several threads at once: it has no state but a counter
         if error is not None:
             raise error
         return found[0] if found else None
@@ -218,6 +222,13 @@ class WorkersBase:
         Returns:
             The dead letter to send, after which :meth:`_buried` follows. None if there is no more to do.
         """
+        if isinstance(error, SchemaUnavailableError):
+            _log.warning("%s waits for its schema: %s", _place(task), error)
+            if error.retriable:
+                self._schedule.postpone(task, _SCHEMA_PAUSE_S)
+            else:
+                self._schedule.abort(task, error)
+            return None
         now = int(time.time() * 1000)
         if self._schedule.fail(task, error, now, for_good=isinstance(error, RecordDeserializationError)):
             _log.info("%s failed and is tried again: %r", _place(task), error)

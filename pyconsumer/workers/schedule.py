@@ -303,6 +303,16 @@ class Schedule:
             self.work.notify()  # a thread that waits longer than that
             return True
 
+    def postpone(self, task: Task, pause: float) -> None:
+        """Let a task begin again after a pause, in seconds. The attempt does not count."""
+        with self.lock:
+            task.take_back()
+            task.share.running.pop(task, None)
+            if task.share.alive:
+                heapq.heappush(self._later, (self._now() + pause, next(self._number), task))
+            self.changed.notify_all()
+            self.work.notify()
+
     def give_back(self, task: Task) -> None:
         """Put a task back that did not begin. The attempt does not count."""
         with self.lock:

@@ -8,13 +8,15 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
-from pyconsumer.errors import KafkaTimeoutError, RecordDeserializationError
+from pyconsumer.errors import KafkaTimeoutError, RecordDeserializationError, SchemaUnavailableError
+from pyconsumer.generic import PendingError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, WorkerDiedError, Workers
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -162,6 +164,38 @@ def test_a_record_that_cannot_be_read_is_not_tried_again(
         work(how, topic, lambda record: seen.append(record.offset), settings, retry=retry, dead_letters=letters)
     assert sorted(seen) == [0, 2]
     assert committed_of(cluster, group_id, topic, 1) == 3
+
+
+class SlowSchema:
+    """A deserializer that first needs a schema, then finds the registry down, then returns text."""
+
+    def __init__(self) -> None:
+        self.arrival = Future[None]()
+        self.calls = 0
+
+    def bind(self, field: str) -> SlowSchema:
+        return self
+
+    def deserialize(self, topic: str, headers: Any, data: bytes) -> str:
+        self.calls += 1
+        if self.calls == 1:
+            threading.Timer(0.05, self.arrival.set_result, (None,)).start()
+        if not self.arrival.done():
+            raise PendingError(self.arrival, "a schema")
+        if self.calls < 15:
+            raise SchemaUnavailableError("the registry is down")
+        return data.decode()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_record_waits_for_its_schema_and_no_attempt_counts(
+    cluster: Cluster, topic: str, group_id: str, how: str
+) -> None:
+    fill(cluster, topic, 10)
+    seen: list[str] = []
+    settings = settings_of(cluster, group_id, value_deserializer=SlowSchema())
+    work(how, topic, lambda record: seen.append(record.value), settings)
+    assert sorted(seen) == [str(n) for n in range(10)]
 
 
 @pytest.mark.parametrize("how", HOW)
