@@ -246,7 +246,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             self.seek(partition, offset)
 
     def recheck(self) -> None:
-        """Resume the waiting calls, because ``raise_failure`` has an error to raise."""
+        """Resume the waiting calls. Each of them then calls ``raise_failure``."""
         self._driver.recheck()
 
     async def refresh(self) -> None:

@@ -679,7 +679,7 @@ class Controller:
         return placed
 
     def create_partitions(self, name: str, added: Sequence[PartitionState]) -> None:
-        """Add planned partitions."""
+        """Add partitions to a topic. Their replicas were chosen before."""
         self.create_partitions_of({name: added})
 
     def create_partitions_of(self, added: Mapping[str, Sequence[PartitionState]]) -> None:

@@ -50,7 +50,10 @@ class AllPartitions:
 
     @property
     def is_due(self) -> bool:
-        """Return whether metadata has come that :meth:`poll` has not seen. For a pattern it must have all topics."""
+        """Return whether metadata has come that :meth:`poll` has not seen.
+
+        With a pattern, only metadata of all topics counts.
+        """
         subscriptions, count = self._subscriptions, self._metadata.update_count
         awaited = subscriptions.has_pattern and count == self._since
         return count != self._seen and subscriptions.has_auto_assigned and not awaited

@@ -93,7 +93,7 @@ async def settled(result: Result) -> None:
 
 
 async def called(register: Callable[[Callable[[], None]], object]) -> None:
-    """Wait on the running loop until a function is called in any thread. ``register`` receives that function."""
+    """Pass a new function to ``register``, and wait on the running loop until any thread calls that function."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
 

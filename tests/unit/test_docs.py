@@ -64,6 +64,15 @@ def test_the_file_map_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == page_with_map(), "run python -m tests.support.make_file_map"
 
 
+def test_the_files_to_look_into_exist() -> None:
+    """Each row of "Where to look" names files or folders of the package."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Where to look")[2].partition("\n## ")[0]
+    rows = [row.rpartition(" | ")[2] for row in section.splitlines() if row.startswith("| ") and "`" in row]
+    named = {name for row in rows for name in re.findall(r"`([\w/]+(?:\.py)?)`", row) if "/" in name or "." in name}
+    assert len(named) > 90
+    assert [name for name in sorted(named) if not (ROOT / "pyconsumer" / name).exists()] == []
+
+
 @pytest.mark.parametrize(
     "page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "proof").glob("*.md"))], ids=lambda page: page.name
 )

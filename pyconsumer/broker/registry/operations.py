@@ -81,7 +81,9 @@ class Operations:
         raise RegistryError(RegistryErrors.VERSION_NOT_FOUND, f"Version {number} not found.")
 
     def schema_by_id(self, schema_id: int, subject: str | None) -> Version:
-        """Return a version with an id. Without a subject the default context is meant."""
+        """Return a subject's version whose schema has this id.
+
+        The id is looked up in the context of ``subject``, without a subject in the default context."""
         context = DEFAULT_CONTEXT if subject is None else context_of(subject)
         found = self._state.with_id(context, schema_id)
         if not found:

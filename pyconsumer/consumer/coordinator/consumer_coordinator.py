@@ -300,7 +300,7 @@ class ConsumerCoordinator:
 
     @property
     def is_rebalancing(self) -> bool:
-        """Return whether the member waits for new partitions, or its old ones are revoked during a rebalance."""
+        """Return whether the member waits for new partitions, or is giving up old ones."""
         return self._core.rebalancing or self._subscriptions.has_revoked
 
     @property

@@ -513,7 +513,7 @@ class Encoder:
         return bytes(out)
 
     def matches(self, value: Any, number: int = 0) -> bool:
-        """Return whether a value is one of a node's type, as the choice of a union's branch needs to know."""
+        """Return whether a value has the type of a node. The choice of a union's branch uses this."""
         return self._matches(self._nodes[number], value, 0)
 
     def _write(self, out: bytearray, number: int, value: Any, level: int) -> None:

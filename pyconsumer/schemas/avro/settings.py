@@ -99,7 +99,7 @@ def schema_of(given: Any, name: str) -> Schema | None:
 
 
 def parse_with_references(client: Any, schema: Schema, *, strict: bool) -> AvroSchema:
-    """Parse a schema after the schemas that it refers to, which the registry has. This waits.
+    """Parse a schema. Fetch the schemas that it refers to from the registry first. This waits.
 
     Raises:
         AvroSchemaError: it is no schema, or references form a circle.

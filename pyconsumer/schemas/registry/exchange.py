@@ -64,7 +64,7 @@ class HttpRequest(NamedTuple):
     body: bytes | None = None
 
     def at(self, url: str) -> str:
-        """Return a description for messages."""
+        """Return the method and the full address, for messages."""
         return f"{self.method} {url}{self.path}"
 
 

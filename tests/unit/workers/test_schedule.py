@@ -179,6 +179,17 @@ def test_a_record_that_is_given_back_has_lost_no_attempt() -> None:
     assert (again, again.attempt) == (task, 1)
 
 
+def test_a_postponed_record_begins_again_and_has_lost_no_attempt() -> None:
+    world = World()
+    world.add(keyed(0, b"x"), keyed(1, b"x"))
+    task = world.take()
+    world.schedule.postpone(task, 1.0)
+    assert world.next() is None
+    world.time += 1
+    again = world.take()
+    assert (again, again.attempt) == (task, 1)
+
+
 def test_closing_starts_no_task_and_wakes_waiting_threads() -> None:
     world = World()
     found: list[Task | None] = []
