@@ -310,7 +310,10 @@ class LoopDriver(TaskDriver):
     # -- calls -------------------------------------------------------------------------------------------------------
 
     async def let_others_run(self) -> None:
-        """Yield to the loop. Callers do so if no call has yielded for :data:`LONGEST_TURN_S`, before they change anything."""
+        """Yield to the loop.
+
+        Callers do so if no call has yielded for :data:`LONGEST_TURN_S`, before they change anything.
+        """
         if not self._client.closed:
             self._client.arm_read_ahead()
         self._yielding += 1
