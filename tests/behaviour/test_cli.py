@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -486,6 +487,21 @@ def test_a_properties_file_of_kafkas_tools_logs_in(tmp_path: Path, here: Here) -
 
 
 # ---------------------------------------------------------------- broker
+
+
+@pytest.mark.slow
+def test_the_broker_command_runs_a_schema_registry_and_prints_its_address(tmp_path: Path) -> None:
+    command = [*COMMAND, "broker", "--port", "0", "--schema-registry", "0", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("schema registry at http://127.0.0.1:")
+            assert process.stdout.readline().startswith("listening on ")
+            url = line.removeprefix("schema registry at ").strip()
+            assert urllib.request.urlopen(f"{url}/subjects", timeout=30).read() == b"[]"
+        finally:
+            process.terminate()
 
 
 def test_the_broker_says_one_line_and_stops_on_sigterm(tmp_path: Path) -> None:
