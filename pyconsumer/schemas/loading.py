@@ -5,9 +5,9 @@ Rules
 1. A job runs in a thread of its own, which ends with it. It is a plain sequence of calls of the registry's client. The
    caller gets a future. So a client on an event loop awaits the same job that a blocking one waits for.
 2. One job runs for one key at a time. All callers get its future.
-3. A result is kept for ever, or for the lifetime that the loader has. An error that may pass is not kept. An error of a
-   schema itself is kept: for a second if the registry does not know the schema, otherwise for ever.
-4. At most :data:`MOST_ERRORS` errors are kept.
+3. A result is kept for the lifetime that the loader has, which may be without end. An error that may pass is not kept.
+   An error of a schema itself is kept: for a second if the registry does not know the schema, otherwise without end.
+4. At most :data:`MOST_RESULTS` results and :data:`MOST_ERRORS` errors are kept. One more drops all before it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from pyconsumer.errors import SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.schemas.errors import SchemaNotFoundError, SchemaRegistryAccessError, SchemaRegistryError
 
-__all__ = ["MOST_ERRORS", "Loader", "call_registry"]
+__all__ = ["MOST_ERRORS", "MOST_RESULTS", "Loader", "call_registry"]
 
 V = TypeVar("V")
 
+MOST_RESULTS: Final = 10_000
 MOST_ERRORS: Final = 1000
 #: An id that the registry does not know is asked for again after this time (seconds).
 _UNKNOWN_S: Final = 1.0
@@ -148,6 +149,9 @@ class Loader(Generic[V]):
         error = job.exception()
         if error is None:
             result = job.result()
+            kept: dict[Hashable, Any] = self.results if self._lifetime == math.inf else self._ends
+            if len(kept) >= MOST_RESULTS:
+                kept.clear()
             if self._lifetime == math.inf:
                 self.results[key] = result
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from concurrent.futures import wait
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from pyconsumer.schemas import (
     SchemaRegistryUnavailableError,
     SerializationContext,
     header_schema_id_serializer,
+    loading,
     record_subject_name_strategy,
     topic_record_subject_name_strategy,
 )
@@ -331,6 +333,15 @@ class TestLoader:
             now = at
             assert arrive(lambda: loader.get(1, "x")).schema_str == '"int"'
             assert len(registry.calls) == calls
+
+    @pytest.mark.parametrize("lifetime_s", [math.inf, 10.0])
+    def test_the_number_of_results_is_bounded(self, lifetime_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(loading, "MOST_RESULTS", 3)
+        loads: list[int] = []
+        loader: Loader[Any] = Loader(lambda key: loads.append(key) or key, lifetime_s, now=lambda: 0.0)  # type: ignore[func-returns-value]
+        for key in (1, 2, 3, 1, 4, 1):
+            assert arrive(lambda: loader.get(key, "x")) == key  # noqa: B023
+        assert loads == [1, 2, 3, 4, 1]
 
 
 def test_confluents_classes_write_and_read_the_same_bytes() -> None:
