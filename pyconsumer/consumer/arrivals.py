@@ -6,7 +6,8 @@ the membership of the group is kept.
 
 Rules
 
-1. A poll waits until its deadline, and at least for ``schema_timeout_ms`` since the first poll that needed it.
+1. A poll waits until its deadline, and at least for ``schema_timeout_ms`` since the first poll that needed the thing,
+   but no longer than ``schema_timeout_ms`` beyond its deadline. Several partitions may wait for several things.
 2. After that time the poll returns without records. It is no error: the next poll takes the record if the schema has
    come, and otherwise waits no longer than its own time.
 3. An error of the wait is raised by the deserializer, when it is called again.
@@ -14,7 +15,6 @@ Rules
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from pyconsumer.generic import Arrival, PendingError
@@ -35,24 +35,23 @@ class Arrivals:
         self._wake = wake
         self._now = now
         self._least = least_s
-        self._arrival: Arrival | None = None
-        self._until = -math.inf
+        self._until: dict[Arrival, float] = {}  # partitions may wait for different things
 
     def expect(self, pending: PendingError) -> None:
         """Let polls wait for the thing that a deserializer needs."""
         arrival = pending.arrival
-        if arrival is self._arrival:
-            return
-        self._arrival = arrival
-        self._until = self._now() + self._least
-        arrival.add_done_callback(lambda _: self._wake())
+        if arrival not in self._until:
+            self._until[arrival] = self._now() + self._least
+            arrival.add_done_callback(lambda _: self._wake())
 
     def extended(self, deadline: float) -> float:
-        """Return the end of a poll (monotonic seconds): its deadline, or later while something is expected (rule 1)."""
-        arrival = self._arrival
-        if arrival is None:
+        """Return the end of a poll (monotonic seconds): its deadline, or later while something is expected (rule 1).
+
+        It is at most ``schema_timeout_ms`` after the deadline, whenever the wait began.
+        """
+        if not self._until:
             return deadline
-        if arrival.done():
-            self._arrival = None
+        self._until = {arrival: until for arrival, until in self._until.items() if not arrival.done()}
+        if not self._until:
             return deadline
-        return max(deadline, self._until)
+        return min(max(deadline, *self._until.values()), deadline + self._least)

@@ -376,8 +376,8 @@ class FetchPlanner:
         old = self._node_of.get(tp)
         if old is not None and old != target:
             node = self._nodes[old]
+            node.changed[tp] = None  # first, so that Ctrl-C between the steps leaves no partition in the session
             node.wanted.pop(tp, None)
-            node.changed[tp] = None
             del self._node_of[tp]
         if target is not None:
             node = self._nodes.get(target) or self._add_node(target)

@@ -294,12 +294,11 @@ class SubscriptionState:
             tp = TopicPartition(*item)
             state = old.get(tp) or self._kept(kept.get(tp)) or TopicPartitionState(tp, next(self._epochs))
             by_topic.setdefault(tp.topic, {})[tp] = state
+            state.keep()  # before it counts as assigned, so that Ctrl-C leaves no revocation behind
         self._assignment = {tp: state for group in by_topic.values() for tp, state in group.items()}
         self._topic_ids = {topic: found for topic, found in self._topic_ids.items() if topic in by_topic}
         for tp, state in old.items():
-            if tp in self._assignment:
-                state.keep()
-            else:
+            if tp not in self._assignment:
                 state.unassign(next(self._epochs))
                 self._not_fetching.pop(tp, None)
                 self.changed[tp] = None

@@ -218,7 +218,8 @@ class RequestFuture(Generic[T]):
                 callback = callbacks[0]
                 if type(callback) is _Follow:
                     callback(self)
-                    del callbacks[0]
+                    if callbacks and callbacks[0] is callback:  # it may have served the network, which ran the others
+                        del callbacks[0]
                 else:
                     callbacks.pop(0)(self)
             except BaseException as error:

@@ -194,13 +194,13 @@ class RecordAccumulator:
             now: monotonic seconds.
         """
         batch = ProducerBatch(tp, BatchBuilder(self._codec), now, self.memory)
-        for timestamp_ms, key, value, headers in records:
-            batch.append(timestamp_ms, key, value, headers, size_bytes if not batch.memory else 0)
-        batch.close()
         queue = self._queues.setdefault(tp, _Queue())
-        if queue.batches:
-            queue.batches[-1].close()  # a later record must not come before this batch
         try:
+            for timestamp_ms, key, value, headers in records:
+                batch.append(timestamp_ms, key, value, headers, size_bytes if not batch.memory else 0)
+            batch.close()
+            if queue.batches:
+                queue.batches[-1].close()  # a later record must not come before this batch
             self._unsettled.add(batch.result)
             self._whole.add(batch.result)
             queue.batches.append(batch)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyconsumer.clock import seconds_of
-from pyconsumer.errors import SchemaUnavailableError, SerializationError
+from pyconsumer.errors import KafkaTimeoutError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import Arrival, Header, PendingError
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, whole_number
 
@@ -119,19 +119,27 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], Serialized
 
 
 def serialized_now(
-    serialize: Callable[[str, Any, Any], Serialized], topic: str, headers: Any, data: Any
+    serialize: Callable[[str, Any, Any], Serialized], topic: str, headers: Any, data: Any, wait_s: float = math.inf
 ) -> tuple[bytes | None, Any]:
     """Return the bytes of a key or value, and the headers with those to add. Blocks for what the serializer needs.
 
     Args:
         serialize: a function of :func:`serializer_of`.
         topic, headers, data: its arguments.
+        wait_s: longest time to wait, in seconds.
+
+    Raises:
+        KafkaTimeoutError: the serializer did not get what it needs in time.
     """
+    until = time.monotonic() + wait_s
     while True:
         try:
             return with_headers(serialize(topic, headers, data), headers)
         except PendingError as pending:
-            Arrived(pending.arrival).wait(math.inf, time.monotonic)
+            Arrived(pending.arrival).wait(until, time.monotonic)
+            if not pending.arrival.done():
+                limit = wait_s * 1000
+                raise KafkaTimeoutError(f"{pending.name} did not come within {limit:.0f} ms") from None
 
 
 def exact_topic(topic: Any) -> Any:

@@ -246,8 +246,8 @@ class ProducerDelegate:
                 topic, key, value, headers, partition, timestamp_ms
             )
         try:
-            key_bytes, headers = with_headers(self._serialize_key(topic, headers, key), headers)
-            value_bytes, headers = with_headers(self._serialize_value(topic, headers, value), headers)
+            key_bytes, given = with_headers(self._serialize_key(topic, headers, key), headers)
+            value_bytes, headers = with_headers(self._serialize_value(topic, given, value), given)
         except PendingError as pending:
             key_bytes, value_bytes, headers = yield from self._serialized_steps(topic, headers, key, value, pending)
         if not self.is_plain and not config.interceptors:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.clock import checked_timestamp
 from pyconsumer.compat.aiokafka.border import producer_border
 from pyconsumer.compat.kafka.serializer.abstract import check_no_text
 from pyconsumer.errors import IllegalStateError
@@ -42,6 +43,9 @@ class BatchBuilder:
         self._size = BATCH_OVERHEAD
         self._key = serializer_of(config.key_serializer, "key")
         self._value = serializer_of(config.value_serializer, "value")
+        self._wait_s = (
+            config.max_block_ms / 1000
+        )  # for a schema that a serializer needs: a batch has no loop to yield to
         self._closed = False
 
     def append(
@@ -52,13 +56,13 @@ class BatchBuilder:
             return None
         if isinstance(value, str) or isinstance(key, str):
             check_no_text(self._config, key, value)
-        key_bytes, more = serialized_now(self._key, _NO_TOPIC, checked_headers(headers or ()), key)
-        value_bytes, pairs = serialized_now(self._value, _NO_TOPIC, more, value)
+        key_bytes, more = serialized_now(self._key, _NO_TOPIC, checked_headers(headers or ()), key, self._wait_s)
+        value_bytes, pairs = serialized_now(self._value, _NO_TOPIC, more, value, self._wait_s)
         size = record_size_bound(key_bytes, value_bytes, pairs)
         if self._records and self._size + size > self._limit:
             self._closed = True
             return None
-        time_ms = int(time.time() * 1000) if timestamp is None else timestamp
+        time_ms = int(time.time() * 1000) if timestamp is None else checked_timestamp(timestamp, "timestamp")
         self._records.append((time_ms, key_bytes, value_bytes, pairs))
         self._size += size
         return BatchedRecord(len(self._records) - 1, size, time_ms)

@@ -117,6 +117,7 @@ class _AsyncCommit:
         callback: the application's.
         sent: its request, or None while it waits for the coordinator.
         is_reported: True once the callback is being called. Ctrl-C may queue the call twice.
+        is_noted: True once the interceptors are being notified.
     """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -125,10 +126,15 @@ class _AsyncCommit:
     callback: CommitCallback | None
     sent: RequestFuture[None] | None = None
     is_reported: bool = False
+    is_noted: bool = False
 
     def leave(self, sent: RequestFuture[None]) -> None:
         """Record that its request was sent."""
         self.sent = sent
+
+    def note(self) -> None:
+        """Record that the interceptors are being notified."""
+        self.is_noted = True
 
     def report(self) -> None:
         """Record that the callback is being called."""
@@ -344,7 +350,9 @@ class OffsetCommitter:
             return None
         error = commit.future.exception
         if error is None:
-            self._committed(commit.offsets)
+            if not commit.is_noted:
+                commit.note()  # before the call: an interceptor may commit, which runs the callbacks that wait
+                self._committed(commit.offsets)
         elif error.retriable:
             wrapped = RetriableCommitFailedError(f"offsets were not committed, commit again: {error}")
             wrapped.__cause__ = error
