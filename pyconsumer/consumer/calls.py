@@ -302,6 +302,7 @@ class LentConsumer:
         self.listener = self._subscriptions.listener
         deserialization = self._fetcher.deserialization
         self.deserialization = deserialization if deserialization.needed else None
+        consumer._iteration.commit_taken()
         self._fetcher.buffer.convert_with(None)
 
     def listen(self, listener: ConsumerRebalanceListener) -> None:

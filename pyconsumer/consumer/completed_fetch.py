@@ -288,6 +288,11 @@ class CompletedFetch:
             self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted, form=form
         )
 
+    def forget_ahead(self) -> None:
+        """Drop the records that were decoded ahead. They are decoded again."""
+        if self.ready:
+            self._restart(self.next_offset)
+
     def drop(self) -> int:
         """Release all memory. Return how many bytes of the response became free (see :meth:`Frame.release`)."""
         self.dropped = True

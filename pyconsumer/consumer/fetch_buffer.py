@@ -80,6 +80,9 @@ class FetchBuffer:
     def convert_with(self, convert: Convert | None) -> None:
         """Change the conversion of records that are taken from now on."""
         self._convert = convert
+        for fetches in self._of.values():
+            for fetch in fetches:
+                fetch.forget_ahead()  # iteration has converted records ahead
 
     def __bool__(self) -> bool:
         """Return whether there may be something to return or to raise."""

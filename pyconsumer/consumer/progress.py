@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,13 +39,16 @@ from pyconsumer.structs import OffsetAndMetadata, TopicPartition, make_tuple
 __all__ = ["RecordProgress"]
 
 
+_Position = tuple[int, int]  # the next offset to read, and the leader epoch of the record before it
+
+
 @dataclass(slots=True)
 class _Partition:
-    """Records of one partition: those from the oldest unfinished one on, and which of them are unfinished."""
+    """The unfinished records of one partition. All other records up to the end of those that were read are finished."""
 
-    queue: deque[tuple[int, int]] = field(default_factory=deque)  #: offset and leader epoch
-    unfinished: set[int] = field(default_factory=set)
-    after: OffsetAndMetadata | None = None  #: the offset below which all is finished
+    unfinished: OrderedDict[int, _Position | None] = field(default_factory=OrderedDict)
+    """By offset, in ascending order, with the position before each. That is None if no record came before."""
+    end: _Position | None = None  #: where the records end that were read
     changed: bool = False  #: since the last ``take``
     taken: OffsetAndMetadata | None = None  #: by the last ``take``
     restored_from: int = -1  #: the offset with whose metadata finished records came
@@ -53,37 +56,31 @@ class _Partition:
 
     def add(self, offset: int, epoch: int) -> bool:
         """Return True if the record must be processed, False if it is finished already."""
-        while self.queue and self.queue[-1][0] >= offset:
-            self.unfinished.discard(self.queue.pop()[0])
-        self.queue.append((offset, epoch))
+        before = self.end
+        if before is not None and before[0] > offset:  # the position went back
+            while self.unfinished and next(reversed(self.unfinished)) >= offset:
+                self.unfinished.popitem()
+            before = (offset, epoch)
+            self.changed = True
+        self.end = (offset + 1, epoch)
         if self.restored and self._is_restored(offset):
-            self._move()
+            self.changed = True
             return False
-        self.unfinished.add(offset)
+        self.unfinished[offset] = before
         return True
 
     def finish(self, offset: int) -> bool:
         if offset not in self.unfinished:
             return False
-        self.unfinished.remove(offset)
-        self._move()
+        del self.unfinished[offset]
+        self.changed = True
         return True
 
-    def end(self, next_offset: OffsetAndMetadata) -> None:
+    def note_end(self, offset: int, epoch: int) -> None:
         """Note where the records read so far end, which may be after offsets without records."""
-        if not self.queue and (self.after is None or self.after.offset < next_offset.offset):
-            self.after, self.changed = next_offset, True
-        elif self.queue and self.queue[-1][0] < next_offset.offset - 1:
-            self.queue.append((next_offset.offset - 1, next_offset.leader_epoch))
-
-    def _move(self) -> None:
-        self.changed = True
-        queue, unfinished = self.queue, self.unfinished
-        oldest = -1
-        while queue and queue[0][0] not in unfinished:
-            oldest, epoch = queue.popleft()
-        if oldest >= 0:
-            self.after = make_tuple(OffsetAndMetadata, (oldest + 1, "", epoch))
+        if self.end is None or self.end[0] < offset:
+            self.end = (offset, epoch)
+            self.changed = True
 
     def _is_restored(self, offset: int) -> bool:
         if offset < self.restored_from:
@@ -94,30 +91,38 @@ class _Partition:
         return bool(self.restored) and self.restored[0][0] <= offset
 
     def take(self, limit: int, *, again: bool) -> OffsetAndMetadata | None:
-        """Return what to commit, if it has changed. With a ``limit``, its metadata names what is finished above it."""
-        if not (self.changed or again):
+        """Return the offset to commit, if it has changed. With a ``limit``, its metadata names records above it."""
+        if not (self.changed or again) or self.end is None:
             return None
         self.changed = False
-        found = self.after
-        if limit and self.queue and len(self.unfinished) < len(self.queue):
-            oldest, epoch = self.queue[0]
-            found = found or OffsetAndMetadata(oldest, "", epoch)
-            found = found._replace(metadata=encode_finished(found.offset, self._finished_runs(), limit))
+        position = next(iter(self.unfinished.values())) if self.unfinished else self.end
+        text = ""
+        if limit and (self.unfinished or self.restored):
+            start = position[0] if position is not None else next(iter(self.unfinished))
+            text = encode_finished(start, self._finished_runs(), limit)
+            if text and position is None:
+                position = (start, -1)
+        if position is None:
+            return None
+        found = OffsetAndMetadata(position[0], text, position[1])
         if found == self.taken and not again:
             return None
         self.taken = found
         return found
 
     def _finished_runs(self) -> Iterator[FinishedRun]:
-        start = end = -1
-        for offset, _ in self.queue:
-            if offset not in self.unfinished:
-                start, end = (offset if start < 0 else start), offset + 1
-            elif start >= 0:
-                yield start, end
-                start = -1
-        if start >= 0:
-            yield start, end
+        assert self.end is not None
+        offsets = iter(self.unfinished)
+        last = next(offsets, self.end[0] - 1)
+        for offset in offsets:
+            if offset > last + 1:
+                yield last + 1, offset
+            last = offset
+        if self.end[0] > last + 1:
+            yield last + 1, self.end[0]
+        for start, end in self.restored:  # those that were not read yet
+            if end > self.end[0]:
+                yield max(start, self.end[0]), end
 
 
 class RecordProgress:
@@ -177,7 +182,7 @@ class RecordProgress:
                 if found.add(record.offset, record.leader_epoch):
                     todo.append(record)
             for tp, next_offset in ends:
-                self._partitions.setdefault(tp, _Partition()).end(next_offset)
+                self._partitions.setdefault(tp, _Partition()).note_end(next_offset.offset, next_offset.leader_epoch)
         return todo
 
     def restore(self, partition: TopicPartition, committed: OffsetAndMetadata | None) -> None:
@@ -226,13 +231,17 @@ class RecordProgress:
             taken = {tp: one.take(self._limit, again=again) for tp, one in self._partitions.items()}
             return {tp: after for tp, after in taken.items() if after is not None}
 
+    def drop_metadata(self) -> None:
+        """Write no metadata from now on, for a broker that takes less than ``metadata_limit``."""
+        self._limit = 0
+
     def unfinished(self) -> dict[TopicPartition, int]:
         """Return the offset of the oldest record that is under way, for each partition that has one.
 
         A consumer that seeks there reads again what is not finished.
         """
         with self._changed:
-            return {tp: min(one.unfinished) for tp, one in self._partitions.items() if one.unfinished}
+            return {tp: next(iter(one.unfinished)) for tp, one in self._partitions.items() if one.unfinished}
 
     def wait(self, partitions: Iterable[TopicPartition] | None = None, timeout_ms: float | None = None) -> bool:
         """Wait until no record of these partitions is being processed.

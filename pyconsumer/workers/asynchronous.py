@@ -18,11 +18,20 @@ from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener, AsyncKafkaCo
 from pyconsumer.aio.driver import LONGEST_TURN_S
 from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
-from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
+from pyconsumer.errors import (
+    ConfigurationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    OffsetMetadataTooLargeError,
+    RebalanceInProgressError,
+    WakeupError,
+)
 from pyconsumer.generic import Arrival, PendingError
 from pyconsumer.producer.loop_bridge import call_in_loop
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
+from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings, copy_of
+from pyconsumer.workers.dead_letters import Letter
 from pyconsumer.workers.schedule import Schedule, Task
 
 __all__ = ["AsyncWorkers"]
@@ -30,6 +39,8 @@ __all__ = ["AsyncWorkers"]
 _log = logging.getLogger("pyconsumer.workers")
 
 _POLL_MS: Final = 200
+#: Longest time for a function to end that was cancelled (seconds).
+_CANCEL_S: Final = 5.0
 
 
 class AsyncWorkers(WorkersBase):
@@ -54,6 +65,7 @@ class AsyncWorkers(WorkersBase):
     """
 
     _name = "AsyncWorkers"
+    _is_async = True
 
     def __init__(
         self,
@@ -68,6 +80,7 @@ class AsyncWorkers(WorkersBase):
         super().__init__(consumer, handle, **settings)
         self._lent: LentConsumer | None = None
         self._paused: set[TopicPartition] = set()
+        self._paused_stopped: set[TopicPartition] = set()
         self._commit: asyncio.Task[None] | None = None
         self._turn_began = 0.0
 
@@ -102,17 +115,18 @@ class AsyncWorkers(WorkersBase):
         """
         self._begin()
         consumer = self._consumer
-        lent = self._lent = LentConsumer(consumer)
-        self._deserialization = lent.deserialization
+        lent: LentConsumer | None = None
         self._turn_began = time.monotonic()
         workers: list[asyncio.Task[None]] = []
         cancelled = True
         try:
+            lent = self._lent = LentConsumer(consumer)
+            self._deserialization = lent.deserialization
             lent.listen(_Listener(self, lent.listener))
-            if consumer.assignment():
-                await self.take_over(consumer.assignment())
-            workers += [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
             try:
+                if consumer.assignment():
+                    await self.take_over(consumer.assignment())
+                workers += [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
                 await self._loop(until_caught_up=until_caught_up)
                 cancelled = False
             except WakeupError:
@@ -125,7 +139,8 @@ class AsyncWorkers(WorkersBase):
         finally:
             for worker in workers:
                 worker.cancel()
-            lent.give_back()
+            if lent is not None:
+                lent.give_back()
             self._is_running = self._stopping = False
         error = self._error_to_raise()
         if error is not None:
@@ -144,10 +159,10 @@ class AsyncWorkers(WorkersBase):
         while not self._stopping and not schedule.closed:
             room = await self._wait_for_room()
             found = await consumer.poll(timeout_ms=_POLL_MS if room else 0, max_records=room or 1)
+            if found or found.next_offsets():  # offsets without records count, too
+                schedule.add(found)
             if not lent.is_listening:
                 raise IllegalStateError("subscribe() was called while workers run: stop() them before")
-            if found:
-                schedule.add(found)
             if time.monotonic() >= self._next_commit:
                 self._commit_finished()
             if self._stop_reading_stopped():
@@ -173,7 +188,7 @@ class AsyncWorkers(WorkersBase):
         return 0
 
     def _has_room(self) -> bool:
-        return self._schedule.room(self._most_records, self._most_bytes) >= self._most_records // 2
+        return self._schedule.room(self._most_records, self._most_bytes) >= max(1, self._most_records // 2)
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until the schedule fulfils a condition. False if the time ran out."""
@@ -197,7 +212,7 @@ class AsyncWorkers(WorkersBase):
     # -- one record ----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        schedule, handle, timeout = self._schedule, self._handle, self._timeout
+        schedule, timeout = self._schedule, self._timeout
         while True:
             task = schedule.next_task()
             if task is None:
@@ -206,34 +221,47 @@ class AsyncWorkers(WorkersBase):
                 await self._until_ready()
                 continue
             try:
-                record = task.record if self._deserialization is None else await self._converted(task)
-                if record is not None:
-                    if timeout is None:
-                        await handle(record)
-                    else:
-                        await self._in_time(record, timeout)
-            except Exception as error:
-                await self._after_failure(task, error)
-            except asyncio.CancelledError as error:
-                if not schedule.closed:  # the function has cancelled itself
-                    schedule.abort(task, error)
-                raise
-            except BaseException as error:
+                await self._process(task, timeout)
+            except asyncio.CancelledError:
+                raise  # this task: run() was cancelled, or ends
+            except BaseException as error:  # of the function, or of a step of ours
                 schedule.abort(task, error)
-            else:
-                schedule.finish(task)
             if self._observers:
                 self._changed()
             if time.monotonic() - self._turn_began > LONGEST_TURN_S:
                 await asyncio.sleep(0)
                 self._turn_began = time.monotonic()
 
+    async def _process(self, task: Task, timeout: float | None) -> None:  # noqa: ASYNC109 - of the function
+        try:
+            record = task.record if self._deserialization is None else await self._converted(task)
+        except Exception as error:
+            await self._bury(task, self.undeserialized(task, error))
+            return
+        try:
+            if record is not None:
+                if timeout is None:
+                    await self._handle(record)
+                else:
+                    await self._in_time(record, timeout)
+        except Exception as error:
+            await self._bury(task, self._failed(task, error))
+        except asyncio.CancelledError as error:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise
+            cancelled = RuntimeError("the function awaited something that was cancelled")
+            cancelled.__cause__ = error
+            await self._bury(task, self._failed(task, cancelled))
+        else:
+            self._schedule.finish(task)
+
     async def _converted(self, task: Task) -> Any:
         """Return the record for the function, as :meth:`deserialized` does. Await the schema that it needs."""
         convert = self._deserialization
         assert convert is not None
         while True:
-            found, _, error = convert([task.record])
+            found, _, error = convert([copy_of(task.record)])
             if isinstance(error, PendingError):
                 await _arrived(error.arrival)
                 continue
@@ -261,8 +289,7 @@ class AsyncWorkers(WorkersBase):
             await asyncio.wait([future], timeout=due)
             future.cancel()
 
-    async def _after_failure(self, task: Task, error: Exception) -> None:
-        letter = self._failed(task, error)
+    async def _bury(self, task: Task, letter: Letter | None) -> None:
         if letter is None:
             self._wake(len(self._idle))  # one of them waits until it is due
             return
@@ -283,7 +310,8 @@ class AsyncWorkers(WorkersBase):
         fresh = (stopped & assigned) - self._consumer.paused()
         if fresh:
             self._consumer.pause(*fresh)
-        return assigned <= stopped
+            self._paused_stopped |= fresh
+        return bool(assigned) and assigned <= stopped
 
     async def _is_caught_up(self) -> bool:
         consumer = self._consumer
@@ -304,15 +332,22 @@ class AsyncWorkers(WorkersBase):
         if self._commit is not None and not self._commit.done():
             return
         self._next_commit = time.monotonic() + self._commit_interval
-        offsets = self._schedule.progress.take()
+        offsets = self._schedule.progress.take(again=self._commit_again)
+        self._commit_again = False
         if offsets:
             self._commit = asyncio.create_task(self._commit_once(offsets))
 
     async def _commit_once(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
             await self._consumer.commit(offsets)
+        except WakeupError:
+            self._commit_again = self._stopping = True  # the request to end has come to this call
         except KafkaError as error:
-            _log.warning("finished records could not be committed, the next commit has them: %s", error)
+            self._commit_again = True
+            if isinstance(error, OffsetMetadataTooLargeError):
+                self._schedule.progress.drop_metadata()
+            if not isinstance(error, RebalanceInProgressError):
+                _log.warning("finished records could not be committed, the next commit has them: %s", error)
 
     async def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
         offsets = self._schedule.progress.take(again=True)
@@ -329,9 +364,13 @@ class AsyncWorkers(WorkersBase):
 
     async def take_over(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with partitions that were assigned."""
-        committed = await self._consumer.committed(partitions, metadata=True)
+        try:
+            committed = await self._consumer.committed(partitions, metadata=True)
+        except KafkaTimeoutError as error:  # records of gaps are processed again, no more
+            _log.warning("which records are finished is not known: %s", error)
+            committed = {}
         for tp in partitions:
-            self._schedule.restore(tp, committed[tp])
+            self._schedule.restore(tp, committed.get(tp))
             self._ends.pop(tp, None)
 
     async def give_up(self, partitions: Collection[TopicPartition]) -> None:
@@ -351,6 +390,7 @@ class AsyncWorkers(WorkersBase):
         """Forget partitions that went away."""
         self._schedule.drop(partitions)
         self._paused.difference_update(partitions)
+        self._paused_stopped.difference_update(partitions)
 
     async def _finish(self, workers: list[asyncio.Task[None]], *, at_once: bool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""
@@ -363,20 +403,23 @@ class AsyncWorkers(WorkersBase):
                 _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
             for worker in late:
                 worker.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            if late:  # a function may refuse to be cancelled
+                await asyncio.wait(late, timeout=_CANCEL_S)
         if self._commit is not None:
             await asyncio.wait([self._commit])
         assert self._lent is not None
         if self._lent.is_closed:
+            schedule.forget_all()
             return
         await self._commit_now()
         assigned = consumer.assignment()
         for tp, first in schedule.progress.unfinished().items():
             if tp in assigned:
                 consumer.seek(tp, first)
-        if self._paused:
-            consumer.resume(*(self._paused & assigned))
-            self._paused.clear()
+        consumer.resume(*((self._paused | self._paused_stopped) & assigned))
+        self._paused.clear()
+        self._paused_stopped.clear()
+        schedule.forget_all()  # a task that still runs is of no more concern
 
 
 class _Listener(AsyncConsumerRebalanceListener):

@@ -15,9 +15,18 @@ from typing import Any, Final, Unpack
 from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
-from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
+from pyconsumer.errors import (
+    ConfigurationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    OffsetMetadataTooLargeError,
+    RebalanceInProgressError,
+    WakeupError,
+)
 from pyconsumer.structs import TopicPartition
 from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
+from pyconsumer.workers.dead_letters import Letter
 from pyconsumer.workers.process_pool import ProcessPool
 from pyconsumer.workers.schedule import Task
 from pyconsumer.workers.settings import RunIn, check_choice
@@ -91,6 +100,7 @@ class Workers(WorkersBase):
                 ) from None
         self._lent: LentConsumer | None = None
         self._paused: set[TopicPartition] = set()
+        self._paused_stopped: set[TopicPartition] = set()
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -109,24 +119,28 @@ class Workers(WorkersBase):
         """
         self._begin()
         consumer = self._consumer
-        lent = self._lent = LentConsumer(consumer)
-        self._deserialization = lent.deserialization
-        pool = self._pool()
+        lent: LentConsumer | None = None
+        pool = Pool()
         try:
+            lent = self._lent = LentConsumer(consumer)
+            self._deserialization = lent.deserialization
+            pool = self._pool()
             lent.listen(_Listener(self, lent.listener))
-            assigned = consumer.assignment()
-            if assigned:
-                self.take_over(assigned)
-            pool.start()
             try:
+                assigned = consumer.assignment()
+                if assigned:
+                    self.take_over(assigned)
+                pool.start()
                 self._loop(pool, until_caught_up=until_caught_up)
             except WakeupError:
                 pass  # a request to end in good order
             finally:
                 self._finish(pool)
         finally:
+            self._schedule.close()
             pool.close()
-            lent.give_back()
+            if lent is not None:
+                lent.give_back()
             self._is_running = self._stopping = False
         error = self._error_to_raise()
         if error is not None:
@@ -153,12 +167,11 @@ class Workers(WorkersBase):
         inline = self._run_in == "inline"
         while not self._stopping and not schedule.closed:
             room = self._wait_for_room(inline=inline)
-            waits = room and not (inline and schedule.undone)
-            found = consumer.poll(timeout_ms=_POLL_MS if waits else 0, max_records=room or 1)
+            found = consumer.poll(timeout_ms=self._poll_ms(room, inline=inline), max_records=room or 1)
+            if found or found.next_offsets():  # offsets without records count, too
+                schedule.add(found)
             if not lent.is_listening:
                 raise IllegalStateError("subscribe() was called while workers run: stop() them before")
-            if found:
-                schedule.add(found)
             if inline:
                 self._work_inline()
             pool.look()
@@ -168,6 +181,14 @@ class Workers(WorkersBase):
                 return
             if until_caught_up and self._is_caught_up():
                 return
+
+    def _poll_ms(self, room: int, *, inline: bool) -> float:
+        """Return how long a poll may wait."""
+        schedule = self._schedule
+        if inline and schedule.undone:
+            due = schedule.until_next()
+            return 0 if due is None else min(_POLL_MS, due * 1000)
+        return _POLL_MS if room else 0
 
     def _wait_for_room(self, *, inline: bool) -> int:
         """Return how many records may be polled. 0: none, and the partitions are paused."""
@@ -200,21 +221,31 @@ class Workers(WorkersBase):
     def _call(self, task: Task) -> None:
         """Process a task, in a worker's thread."""
         try:
-            record = self.deserialized(task)
-            if record is not None:
-                self._handle(record)
-        except Exception as error:
-            self.after_failure(task, error)
-        except BaseException as error:
+            try:
+                record = self.deserialized(task)
+            except Exception as error:
+                return self._bury(task, self.undeserialized(task, error))
+            try:
+                if record is not None:
+                    self._handle(record)
+            except Exception as error:
+                return self.after_failure(task, error)
+            self._schedule.finish(task)
+        except BaseException as error:  # of the function, or of a step of ours: never lost in a thread
             self._schedule.abort(task, error)
             if self._run_in == "inline":
                 raise
-        else:
-            self._schedule.finish(task)
 
     def after_failure(self, task: Task, error: Exception) -> None:
         """Deal with a failed attempt, in a worker's thread."""
-        letter = self._failed(task, error)
+        self._bury(task, self._failed(task, error))
+
+    def not_deserialized(self, task: Task, error: Exception) -> None:
+        """Deal with a record that could not be deserialized, in a worker's thread."""
+        self._bury(task, self.undeserialized(task, error))
+
+    def _bury(self, task: Task, letter: Letter | None) -> None:
+        """Send a dead letter, if there is one."""
         if letter is None:
             return
         assert self._dead_letters is not None
@@ -234,7 +265,8 @@ class Workers(WorkersBase):
         fresh = (stopped & assigned) - self._consumer.paused()
         if fresh:
             self._consumer.pause(*fresh)
-        return assigned <= stopped
+            self._paused_stopped |= fresh
+        return bool(assigned) and assigned <= stopped
 
     def _is_caught_up(self) -> bool:
         consumer = self._consumer
@@ -250,9 +282,19 @@ class Workers(WorkersBase):
 
     def _commit_finished(self) -> None:
         self._next_commit = time.monotonic() + self._commit_interval
-        offsets = self._schedule.progress.take()
+        offsets = self._schedule.progress.take(again=self._commit_again)
+        self._commit_again = False
         if offsets:
-            self._consumer.commit_async(offsets, _log_failure)
+            self._consumer.commit_async(offsets, self._committed)
+
+    def _committed(self, offsets: Any, error: Exception | None) -> None:
+        if error is None:
+            return
+        self._commit_again = True
+        if isinstance(error, OffsetMetadataTooLargeError):
+            self._schedule.progress.drop_metadata()
+        if not isinstance(error, RebalanceInProgressError):
+            _log.warning("finished records could not be committed, the next commit has them: %s", error)
 
     def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
         offsets = self._schedule.progress.take(again=True)
@@ -269,9 +311,13 @@ class Workers(WorkersBase):
 
     def take_over(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with partitions that were assigned."""
-        committed = self._consumer.committed(partitions, metadata=True)
+        try:
+            committed = self._consumer.committed(partitions, metadata=True)
+        except KafkaTimeoutError as error:  # records of gaps are processed again, no more
+            _log.warning("which records are finished is not known: %s", error)
+            committed = {}
         for tp in partitions:
-            self._schedule.restore(tp, committed[tp])
+            self._schedule.restore(tp, committed.get(tp))
             self._ends.pop(tp, None)
 
     def give_up(self, partitions: Collection[TopicPartition]) -> None:
@@ -291,24 +337,27 @@ class Workers(WorkersBase):
         """Forget partitions that went away."""
         self._schedule.drop(partitions)
         self._paused.difference_update(partitions)
+        self._paused_stopped.difference_update(partitions)
 
     def _finish(self, pool: Pool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""
         schedule, consumer = self._schedule, self._consumer
         schedule.close()
-        if not schedule.wait_running(None, self._close_timeout):
+        if self._run_in != "inline" and not schedule.wait_running(None, self._close_timeout):
             _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
         assert self._lent is not None
         if self._lent.is_closed:
+            schedule.forget_all()
             return
         self._commit_now()
         assigned = consumer.assignment()
         for tp, first in schedule.progress.unfinished().items():
             if tp in assigned:
                 consumer.seek(tp, first)
-        if self._paused:
-            consumer.resume(*(self._paused & assigned))
-            self._paused.clear()
+        consumer.resume(*((self._paused | self._paused_stopped) & assigned))
+        self._paused.clear()
+        self._paused_stopped.clear()
+        schedule.forget_all()  # a task that still runs is of no more concern
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -336,8 +385,3 @@ class _Listener(ConsumerRebalanceListener):
         self._workers.drop(lost)
         if self._users is not None:
             self._users.on_partitions_lost(lost)
-
-
-def _log_failure(offsets: Any, error: Exception | None) -> None:
-    if error is not None and not isinstance(error, RebalanceInProgressError):
-        _log.warning("finished records could not be committed, the next commit has them: %s", error)

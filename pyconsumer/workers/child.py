@@ -4,7 +4,8 @@ Rules
 
 1. It sends an empty list when it can begin. Until then no time of a record counts. It ends when the pipe ends, also
    when the program died that owns it.
-2. Ctrl-C in a terminal goes to all processes of the program. It is ignored here: the owner decides.
+2. Ctrl-C in a terminal, and often SIGTERM, go to all processes of the program. They are ignored here: the owner
+   decides.
 3. Results go back at once after an exception, and if the function takes long. Else several are reported
    together (:data:`_REPORT_S`). Marks in shared memory show the finished ones, should this process be killed.
 4. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
@@ -31,26 +32,28 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any) -> None:
     """Process records until the pipe ends.
 
     Args:
-        pipe: brings lists of records, and takes lists of results: None for each record that is done, or its exception.
+        pipe: brings lists of pickled records, and takes lists of results. A result is None for a record that is done,
+            else its exception.
         handle: the function.
         marks: bytes in shared memory, one for each record of a list.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     pipe.send([])
     while True:
         try:
             records = pipe.recv()
         except (EOFError, OSError):
-            return
+            return  # each record is pickled by itself, so a bad one is an error of its own
         results: list[BaseException | None] = []
         reported = time.monotonic()
-        for number, record in enumerate(records):
-            marks[number] = RUNNING
+        for place, record in enumerate(records):
+            marks[place] = RUNNING
             error = _call(handle, record)
             results.append(error)
             now = time.monotonic()
             if error is None:
-                marks[number] = DONE
+                marks[place] = DONE
             if error is not None or now - reported > _REPORT_S:
                 pipe.send(results)
                 results = []
@@ -59,9 +62,9 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any) -> None:
             pipe.send(results)
 
 
-def _call(handle: Callable[[Any], Any], record: Any) -> BaseException | None:
+def _call(handle: Callable[[Any], Any], record: bytes) -> BaseException | None:
     try:
-        handle(record)
+        handle(pickle.loads(record))
     except BaseException as error:
         try:
             pickle.loads(pickle.dumps(error))

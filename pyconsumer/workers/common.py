@@ -35,11 +35,11 @@ from pyconsumer.errors import (
 )
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import TopicPartition
-from pyconsumer.workers.dead_letters import DeadLetters, Letter
+from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import OnRevoke, Order, Retry, check_choice, check_count
 
-__all__ = ["OldestRecord", "WorkersBase", "WorkersSettings", "WorkersStatus"]
+__all__ = ["OldestRecord", "WorkersBase", "WorkersSettings", "WorkersStatus", "copy_of"]
 
 _log = logging.getLogger("pyconsumer.workers")
 
@@ -102,6 +102,7 @@ class WorkersBase:
     """Settings and state of workers. See :class:`pyconsumer.workers.Workers` for the arguments."""
 
     _name = "Workers"
+    _is_async = False
 
     def __init__(
         self,
@@ -134,8 +135,12 @@ class WorkersBase:
         check_choice(on_revoke, "on_revoke", ("wait", "abandon"))
         if retry is not None and not isinstance(retry, Retry):
             raise ConfigurationError(f"retry must be a Retry, not {retry!r}")
-        if dead_letters is not None and not isinstance(dead_letters, DeadLetters):
-            raise ConfigurationError(f"dead_letters must be a DeadLetters, not {dead_letters!r}")
+        if dead_letters is not None:
+            if not isinstance(dead_letters, DeadLetters):
+                raise ConfigurationError(f"dead_letters must be a DeadLetters, not {dead_letters!r}")
+            if dead_letters.is_async != self._is_async:
+                wanted = "an AsyncKafkaProducer" if self._is_async else "a KafkaProducer"
+                raise ConfigurationError(f"the dead letters of {self._name} need {wanted}")
         self._consumer: Any = consumer
         self._handle = handle
         self._order: Order = order
@@ -160,6 +165,7 @@ class WorkersBase:
         self._deserialization: Deserialization | None = None
         self._stopping = False
         self._is_running = False
+        self._commit_again = False  # the last one failed
         self._dead = 0
         self._began = 0.0
         self._next_commit = 0.0
@@ -211,17 +217,14 @@ class WorkersBase:
         convert = self._deserialization
         if convert is None:
             return task.record
-        found, _, error = convert.now([task.record])  # in several threads at once: it has no state but a counter
+        # In several threads at once: it has no state but a counter.
+        found, _, error = convert.now([copy_of(task.record)])
         if error is not None:
             raise error
         return found[0] if found else None
 
-    def _failed(self, task: Task, error: Exception) -> Letter | None:
-        """Deal with a failed attempt.
-
-        Returns:
-            The dead letter to send, after which :meth:`_buried` follows. None if there is no more to do.
-        """
+    def undeserialized(self, task: Task, error: Exception) -> Letter | None:
+        """Deal with a record that could not be deserialized. The result is that of :meth:`_failed`."""
         if isinstance(error, SchemaUnavailableError):
             _log.warning("%s waits for its schema: %s", _place(task), error)
             if error.retriable:
@@ -229,19 +232,35 @@ class WorkersBase:
             else:
                 self._schedule.abort(task, error)
             return None
+        return self._failed(task, error, for_good=isinstance(error, RecordDeserializationError))
+
+    def _failed(self, task: Task, error: Exception, *, for_good: bool = False) -> Letter | None:
+        """Deal with a failed attempt.
+
+        Args:
+            task: the record's.
+            error: the exception.
+            for_good: True if the record cannot be deserialized, so that no repetition helps.
+
+        Returns:
+            The dead letter to send, after which :meth:`_buried` follows. None if there is no more to do.
+        """
         now = int(time.time() * 1000)
-        if self._schedule.fail(task, error, now, for_good=isinstance(error, RecordDeserializationError)):
-            _log.info("%s failed and is tried again: %r", _place(task), error)
+        if self._schedule.fail(task, error, now, for_good=for_good):
+            _log.info("%s failed and is tried again: %s", _place(task), safe_text(error))
             return None
         letters = self._dead_letters
         if letters is None:
-            _log.error("%s failed for the last time, and the workers end: %r", _place(task), error)
+            _log.error("%s failed for the last time, and the workers end: %s", _place(task), safe_text(error))
             self._schedule.abort(task, error)
             return None
         _log.warning(
-            "%s failed for the last time, and its dead letter is sent to %s: %r", _place(task), letters.topic, error
+            "%s failed for the last time, and its dead letter is sent to %s: %s",
+            _place(task),
+            letters.topic,
+            safe_text(error),
         )
-        if isinstance(error, RecordDeserializationError):
+        if for_good and isinstance(error, RecordDeserializationError):
             return letters.of_error(error, now)
         return letters.of_record(task.record, error, task.attempt, task.failed_at)
 
@@ -263,6 +282,11 @@ class WorkersBase:
     def _error_to_raise(self) -> BaseException | None:
         schedule = self._schedule
         return schedule.failure or next(iter(schedule.stopped().values()), None)
+
+
+def copy_of(record: ConsumerRecord[Any, Any]) -> ConsumerRecord[Any, Any]:
+    """Return a copy of a record. The compiled conversion changes a record in place, and a retry needs the bytes."""
+    return record.deserialized(record.key, record.value)
 
 
 def _place(task: Task) -> str:

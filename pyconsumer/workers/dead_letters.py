@@ -11,6 +11,7 @@ Rules
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Final
 
 from pyconsumer.consumer.interface import DeadLetterSink
@@ -18,7 +19,7 @@ from pyconsumer.errors import ConfigurationError, KafkaError, RecordDeserializat
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.workers.settings import check_count
 
-__all__ = ["HEADERS", "DeadLetters", "Letter"]
+__all__ = ["HEADERS", "DeadLetters", "Letter", "safe_text"]
 
 #: Headers of a dead letter, with the values as UTF-8 text.
 HEADERS: Final = {
@@ -36,6 +37,14 @@ _MOST_TEXT_BYTES: Final = 1_000
 
 Letter = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """Key, value and headers of a dead letter."""
+
+
+def safe_text(error: BaseException) -> str:
+    """Return the text of an exception, which may be of a class that makes none."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(no text: {type(failure).__name__})"
 
 
 class DeadLetters(DeadLetterSink):
@@ -72,6 +81,8 @@ class DeadLetters(DeadLetterSink):
             raise ConfigurationError(f"the topic for dead letters must be a name, not {topic!r}")
         self.producer = producer
         self.topic = topic
+        #: True if the producer is for an event loop.
+        self.is_async = inspect.iscoroutinefunction(producer.send)
         self.attempts = check_count(attempts, "attempts")
 
     def __repr__(self) -> str:
@@ -154,6 +165,6 @@ class DeadLetters(DeadLetterSink):
         error: BaseException,
     ) -> list[tuple[str, bytes | None]]:
         kind = type(error)
-        text = str(error).encode("utf-8", "replace")[:_MOST_TEXT_BYTES].decode("utf-8", "ignore")
+        text = safe_text(error).encode("utf-8", "replace")[:_MOST_TEXT_BYTES].decode("utf-8", "ignore")
         values = (*place, attempts, failed_at, f"{kind.__module__}.{kind.__qualname__}", text)
         return [*own, *((name, str(value).encode()) for name, value in zip(HEADERS, values, strict=True))]

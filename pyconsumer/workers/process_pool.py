@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -42,6 +43,8 @@ class _Owner(Protocol):
     def deserialized(self, task: Task) -> Any: ...
 
     def after_failure(self, task: Task, error: Exception) -> None: ...
+
+    def not_deserialized(self, task: Task, error: Exception) -> None: ...
 
 
 class ProcessPool(Pool):
@@ -84,6 +87,7 @@ class ProcessPool(Pool):
 
     def _work(self) -> None:
         child: _Child | None = None
+        chunk: list[Task] = []
         try:
             while (first := self._schedule.wait_for_task()) is not None:
                 chunk = self._more(first)
@@ -97,6 +101,8 @@ class ProcessPool(Pool):
                     child.kill()
                     child = None
         except BaseException as error:
+            for task in chunk:
+                self._schedule.abort(task, error)
             self._schedule.abort_all(error)
         finally:
             if child is not None:
@@ -128,18 +134,22 @@ class ProcessPool(Pool):
     def _process(self, child: _Child, chunk: list[Task]) -> bool:
         """Process a chunk. Return False if the process is of no more use."""
         sent: list[Task] = []
-        records = []
+        records: list[bytes] = []
         for task in chunk:
             try:
                 record = self._owner.deserialized(task)
             except Exception as error:
-                self._owner.after_failure(task, error)
+                self._owner.not_deserialized(task, error)
                 continue
             if record is None:
                 self._schedule.finish(task)
                 continue
+            try:
+                records.append(pickle.dumps(record))
+            except Exception as error:  # an error of this record alone
+                self._owner.after_failure(task, error)
+                continue
             sent.append(task)
-            records.append(record)
         if not sent:
             return True
         try:
@@ -148,10 +158,6 @@ class ProcessPool(Pool):
             for task in reversed(sent):
                 self._schedule.give_back(task)
             return False
-        except Exception as error:  # it cannot be pickled
-            for task in sent:
-                self._owner.after_failure(task, error)
-            return True
         done = 0
         while done < len(sent):
             try:
@@ -179,6 +185,8 @@ class ProcessPool(Pool):
     def _lost(self, tasks: list[Task], marks: bytes, error: Exception) -> bool:
         if self._closing:
             return False
+        if not any(marks[: len(tasks)]):  # it has died before the first record, perhaps because of it
+            marks = bytes([RUNNING]) + marks[1:]
         for task, mark in reversed(list(zip(tasks, marks, strict=False))):
             if mark == DONE:
                 self._schedule.finish(task)
@@ -196,9 +204,10 @@ class ProcessPool(Pool):
                 thread.join(max(0.0, until - time.monotonic()))
         for child in list(self._children):  # of a function that has not returned in time
             child.kill()
+        until = time.monotonic() + 5
         for thread in self._threads:
             if thread.ident is not None:
-                thread.join(5)
+                thread.join(max(0.0, until - time.monotonic()))
 
 
 class _Child:
@@ -217,7 +226,7 @@ class _Child:
     def marks(self) -> bytes:
         return bytes(self._marks)
 
-    def send(self, records: list[Any]) -> None:
+    def send(self, records: list[bytes]) -> None:
         self._marks[:] = bytes(len(self._marks))
         self._pipe.send(records)
 

@@ -261,6 +261,13 @@ class Schedule:
         """Return the seconds until a task that failed is due. None if there is none."""
         return max(0.0, self._later[0][0] - self._now()) if self._later else None
 
+    def until_next(self) -> float | None:
+        """Return the seconds until a task may begin, 0 if one is ready. None if none will be."""
+        with self.lock:
+            if self._ready:
+                return 0.0
+            return self.until_due()
+
     def _wake_due(self) -> None:
         now = self._now()
         while self._later and self._later[0][0] <= now:
@@ -272,7 +279,7 @@ class Schedule:
         if task.share.alive:
             self.progress.finish(record)
         with self.lock:
-            self.finished += 1
+            self.finished += task.share.alive
             self._settle(task)
 
     def fail(self, task: Task, error: BaseException, wall_ms: int, *, for_good: bool = False) -> bool:
@@ -426,8 +433,11 @@ class Schedule:
         self.changed.notify_all()
 
     def forget_all(self) -> None:
-        """Forget every record that is not done."""
-        self.drop(list(self._shares))
+        """Forget every record that is not done, at the end of the work. Results that come later are ignored."""
+        with self.lock:
+            for share in self._shares.values():
+                if share.alive:
+                    self._forget(share)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -444,7 +454,7 @@ class Schedule:
     def counts(self) -> tuple[int, int, int]:
         """Return how many tasks run, wait for their turn, and wait for another attempt."""
         with self.lock:
-            running = self.running(None)
+            running = sum(len(share.running) for share in self._shares.values() if share.alive)
             return running, self._undone - running - len(self._later), len(self._later)
 
     def oldest(self) -> dict[TopicPartition, tuple[int, float]]:

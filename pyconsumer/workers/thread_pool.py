@@ -89,6 +89,7 @@ class ThreadPool(Pool):
 
     def close(self) -> None:
         # Those that are still at work end with their task: they are daemons, and their result is ignored.
+        until = time.monotonic() + 1
         for thread in self._threads:
             if thread.ident is not None:
-                thread.join(0 if thread.ident in self._busy else 1)
+                thread.join(max(0.0, until - time.monotonic()))

@@ -166,6 +166,58 @@ def test_a_record_that_cannot_be_read_is_not_tried_again(
     assert committed_of(cluster, group_id, topic, 1) == 3
 
 
+@pytest.mark.parametrize("how", HOW)
+def test_a_repetition_gets_the_same_record_and_a_dead_letter_the_bytes(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str
+) -> None:
+    topic, dead = make_topic(1), make_topic(1)
+    fill(cluster, topic, 3, lambda n: b"text %d" % n)
+    seen: list[str] = []
+
+    def handle(record: Any) -> None:
+        seen.append(record.value)
+        if record.offset == 1:
+            raise ArithmeticError("one")
+
+    settings = settings_of(cluster, group_id, value_deserializer=lambda data: data[5:].decode())
+    retry = Retry(attempts=3, backoff_ms=1)
+    if how == "tasks":
+        with pytest.raises(ArithmeticError):
+            work(how, topic, handle, settings, retry=retry, order="partition")
+        assert seen == ["0", "1", "1", "1"]
+        return
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        work(how, topic, handle, settings, retry=retry, order="partition", dead_letters=DeadLetters(producer, dead))
+    assert seen == ["0", "1", "1", "1", "2"]
+    with KafkaConsumer(dead, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as reader:
+        assert [letter.value for letter in reader.poll(timeout_ms=10_000).records()] == [b"text 1"]
+
+
+def test_a_stopped_partition_is_read_again_by_the_next_run(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 5)
+    seen: list[int] = []
+    broken = True
+
+    def handle(record: Any) -> None:
+        if record.offset == 2 and broken:
+            raise ArithmeticError("bad")
+        seen.append(record.offset)
+
+    with (
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer,
+    ):
+        letters = DeadLetters(producer, "no/topic", attempts=1)
+        workers = Workers(consumer, handle, order="partition", dead_letters=letters)
+        with pytest.raises(Exception, match="no/topic"):
+            workers.run()
+        assert list(workers.status().stopped) == [TopicPartition(topic, 0)]
+        broken = False
+        workers.run(until_caught_up=True)
+    assert seen == [0, 1, 2, 3, 4]
+    assert committed_of(cluster, group_id, topic, 1) == 5
+
+
 class SlowSchema:
     """A deserializer that first needs a schema, then finds the registry down, then returns text."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import pytest
@@ -221,3 +222,41 @@ def test_the_oldest_unfinished_record_of_each_partition() -> None:
     progress.finish(record(5))
     progress.finish(record(1, topic="b"))
     assert progress.unfinished() == {A: 6}
+
+
+def test_a_position_that_went_back_is_committed_lower() -> None:
+    progress = RecordProgress(gaps=True)
+    progress.add([record(n) for n in range(90, 100)])
+    for n in range(90, 100):
+        progress.finish(record(n))
+    assert progress.take()[A].offset == 100
+    progress.add([record(n) for n in (50, 51, 52)])  # the topic was made again
+    progress.finish(record(51))
+    assert progress.take()[A].offset == 50
+    progress.finish(record(50))
+    assert progress.take()[A].offset == 52
+
+
+def test_restored_records_that_were_not_read_yet_stay_in_the_metadata() -> None:
+    before = RecordProgress(gaps=True)
+    before.add([record(n) for n in range(10, 30)])
+    for n in range(20, 30):
+        before.finish(record(n))
+    second = RecordProgress(gaps=True)
+    second.restore(A, before.take()[A])
+    second.add(record(10))
+    second.finish(record(10))
+    third = RecordProgress(gaps=True)
+    third.restore(A, second.take()[A])
+    assert [one.offset for one in third.add([record(n) for n in range(11, 31)])] == [*range(11, 20), 30]
+
+
+def test_finished_records_take_no_memory_while_an_older_one_is_not_finished() -> None:
+    progress = RecordProgress(gaps=True)
+    progress.add(record(0))
+    for n in range(1, 20_001):
+        progress.add(record(n))
+        progress.finish(record(n))
+    assert progress.take()[A].offset == 0
+    assert len(pickle.dumps(progress.unfinished())) < 200
+    assert len(progress) == 1

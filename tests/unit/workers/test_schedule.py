@@ -170,6 +170,29 @@ def test_a_stopped_partition_is_not_committed_beyond_its_record() -> None:
     assert world.schedule.progress.take()[A].offset == 1
 
 
+def test_counts_after_a_partition_was_stopped_are_those_of_the_others() -> None:
+    world = World()
+    world.add(keyed(0, b"x"), keyed(1, b"y"), keyed(0, b"x", "b"))
+    bad, runs = world.take(), world.take()
+    world.schedule.stop_partition(bad, FAILURE)
+    assert world.schedule.counts() == (0, 1, 0)
+    world.schedule.finish(runs)
+    assert world.schedule.finished == 0
+
+
+def test_a_task_that_outlasts_the_work_has_no_effect_any_more() -> None:
+    world = World()
+    world.add(keyed(0, b"x"), keyed(1, b"x"))
+    late = world.take()
+    world.schedule.close()
+    world.schedule.forget_all()
+    again = World()
+    again.add(keyed(0, b"x"))
+    again.schedule.finish(late)
+    assert (again.schedule.undone, again.schedule.finished) == (1, 0)
+    assert again.ready() == [0]
+
+
 def test_a_record_that_is_given_back_has_lost_no_attempt() -> None:
     world = World()
     world.add(keyed(0, b"x"), keyed(1, b"y"))
