@@ -218,6 +218,8 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         group = self._delegate.coordinator
         if not self._idle.is_set() or self._guard.busy or self.config.group_protocol != "classic":
             return False
+        if group is not None and group.may_announce_leaving:
+            return False
         self._driver.bind()
         self._guard.begin("unsubscribe")
         self._subscriptions.forget_listener()

@@ -239,6 +239,7 @@ class FetchPlanner:
         self._delayed_until.clear()
         for node_id, node in self._nodes.items():
             node.changed.update(node.wanted)
+            node.changed.update(dict.fromkeys(node.session.partitions))  # also one that Ctrl-C took out of both
             node.wanted.clear()
             if node.in_flight is None or node_id not in pending:
                 node.finish()

@@ -286,6 +286,11 @@ class RebalanceSteps(ListenerInvoker):
         else:
             self._subscriptions.assign_from_subscribed(())
 
+    @property
+    def may_announce_leaving(self) -> bool:
+        """Return whether an assignor has the hook ``announce_leaving``."""
+        return any(type(each).announce_leaving is not Assignor.announce_leaving for each in self._assignors.values())
+
     def announce_leaving(self, leaves: bool) -> bool:
         """Notify the assignor that the member is about to leave permanently, or that it stays after all.
 
@@ -692,6 +697,10 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
             self._leave(reason, leave_group)
         if failure is not None:
             raise failure
+
+    @property
+    def may_announce_leaving(self) -> bool:
+        return self.steps.may_announce_leaving
 
     def _announce_leaving(self, deadline: float, leave_group: bool | None) -> Steps[None]:
         """Inform the leader that we leave permanently, in another rebalance, if the assignor wants that.

@@ -299,6 +299,11 @@ class ConsumerCoordinator:
         )
 
     @property
+    def may_announce_leaving(self) -> bool:
+        """Return whether leaving the group may need another rebalance first, and so has to wait."""
+        return self._protocol.may_announce_leaving
+
+    @property
     def is_rebalancing(self) -> bool:
         """Return whether the member waits for new partitions, or is giving up old ones."""
         return self._core.rebalancing or self._subscriptions.has_revoked

@@ -67,6 +67,11 @@ class GroupProtocol(ABC, Generic[M, S]):
     def awaits_response(self) -> bool:
         """Return whether a rebalance waits for a response that the user's thread will receive."""
 
+    @property
+    def may_announce_leaving(self) -> bool:
+        """Return whether leaving may need another rebalance first, and so has to wait."""
+        return False
+
     @abstractmethod
     def advance(self, deadline: float) -> Steps[bool]:
         """Do the work of the group that is due. Return whether the membership is settled.
