@@ -117,3 +117,17 @@ def test_a_follower_that_is_done_already_is_left_alone() -> None:
     source.complete(2)
     assert target.value == 1
     assert composed.failed
+
+
+def test_a_callback_may_finish_the_request_that_it_hangs_on() -> None:
+    request, seen = RequestFuture[int](), list[int]()
+    after = request.compose(lambda value: value + 1)
+
+    def callback(future: RequestFuture[int]) -> None:
+        seen.append(future.value)
+        request.finish()  # as a call does that serves the network
+
+    after.add_callback(callback)
+    request.complete(1)
+    assert seen == [2]
+    assert request.is_finished
