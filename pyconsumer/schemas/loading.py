@@ -5,9 +5,12 @@ Rules
 1. A job runs in a thread of its own, which ends with it. It is a plain sequence of calls of the registry's client. The
    caller gets a future. So a client on an event loop awaits the same job that a blocking one waits for.
 2. One job runs for one key at a time. All callers get its future.
-3. A result is kept for the lifetime that the loader has, which may be without end. An error that may pass is not kept.
-   An error of a schema itself is kept: for a second if the registry does not know the schema, otherwise without end.
-4. At most :data:`MOST_RESULTS` results and :data:`MOST_ERRORS` errors are kept. One more drops all before it.
+3. A result is kept for the lifetime that the loader has, which may be without end.
+4. An error of a schema itself is kept without end: it is no Avro, of another format, or a rule applies. That the
+   registry does not know the schema (a 404 with a code of its own) is kept for a second.
+5. Each other error is one of the way to the schema, and not of a record: it becomes a ``SchemaUnavailableError``, and is
+   not kept. It is retriable, unless the registry refuses the client (401, 403). Errors of settings stay as they are.
+6. At most :data:`MOST_RESULTS` results and :data:`MOST_ERRORS` errors are kept. One more drops all before it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from concurrent.futures import Future
 from typing import Any, Final, Generic, TypeVar
 
 from pyconsumer.background_log import background
-from pyconsumer.errors import SchemaUnavailableError
+from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
 from pyconsumer.schemas.errors import SchemaNotFoundError, SchemaRegistryAccessError, SchemaRegistryError
 
@@ -159,10 +162,32 @@ class Loader(Generic[V]):
             return result
         if not isinstance(error, Exception):
             raise error
-        if isinstance(error, SchemaRegistryError) and (error.retriable or isinstance(error, SchemaRegistryAccessError)):
-            raise SchemaUnavailableError(f"{name}: {error}", retriable=error.retriable) from error
-        if len(self._errors) >= MOST_ERRORS:
-            self._errors.clear()
-        is_unknown = isinstance(error, SchemaNotFoundError)
-        self._errors[key] = error, self._now() + (_UNKNOWN_S if is_unknown else math.inf)
-        raise error
+        meant, seconds = _meaning(error, name)
+        if seconds:
+            if len(self._errors) >= MOST_ERRORS:
+                self._errors.clear()
+            self._errors[key] = meant, self._now() + seconds
+        if meant is error:
+            raise error
+        raise meant from error
+
+
+def _meaning(error: Exception, name: str) -> tuple[Exception, float]:
+    """Return the error to raise for an error of a job, and the seconds for which it is kept."""
+    status, code = getattr(error, "http_status_code", None), getattr(error, "error_code", None)
+    if status == 404 and isinstance(code, int) and code // 100 == 404:
+        # another client has an error of its own for this
+        return (
+            error if isinstance(error, SchemaNotFoundError) else SchemaNotFoundError(404, code, str(error))
+        ), _UNKNOWN_S
+    if isinstance(error, SerializationError) and not isinstance(error, SchemaUnavailableError):
+        return error, math.inf
+    if isinstance(error, SchemaUnavailableError) or _is_of_settings(error):
+        return error, 0.0
+    cause = str(error) if isinstance(error, SchemaRegistryError) else f"{type(error).__name__}: {error}"
+    is_refused = isinstance(error, SchemaRegistryAccessError) or status in (401, 403)
+    return SchemaUnavailableError(f"{name}: {cause}", retriable=not is_refused), 0.0
+
+
+def _is_of_settings(error: Exception) -> bool:
+    return isinstance(error, ConfigurationError) and not isinstance(error, SchemaRegistryError)

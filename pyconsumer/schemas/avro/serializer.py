@@ -21,7 +21,7 @@ from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.generic import Header
 from pyconsumer.protocol.avro import AvroSchema, Encoder, parse_schema, write_plan
 from pyconsumer.schemas.avro.settings import checked_conf, parse_with_references, schema_of, strategy_of, subject_of
-from pyconsumer.schemas.errors import IncompatibleSchemaError, SchemaNotFoundError
+from pyconsumer.schemas.errors import IncompatibleSchemaError, SchemaNotFoundError, SchemaRegistryError
 from pyconsumer.schemas.ids import SchemaId, header_schema_id_serializer, prefix_schema_id_serializer
 from pyconsumer.schemas.loading import Loader, call_registry
 from pyconsumer.schemas.rules import refuse_rules
@@ -225,12 +225,12 @@ class AvroSerializer:
         if self._places_guid:
             place = SchemaId("AVRO", schema_id, guid)
             if guid is None and self._conf["schema.id.serializer"] is header_schema_id_serializer:
-                raise SerializationError(
-                    "the registry gives no GUIDs, which header_schema_id_serializer needs: leave it out"
+                raise SchemaRegistryError(
+                    200, -1, "the registry gives no GUIDs, which header_schema_id_serializer needs: leave it out"
                 )
             return _Settled(encode, b"", place)
         if schema_id is None:
-            raise SerializationError(f"the registry gave no id for the schema of {subject!r}")
+            raise SchemaRegistryError(200, -1, f"the registry gave no id for the schema of {subject!r}")
         return _Settled(encode, with_prefix(schema_id, b""), None)
 
 

@@ -183,7 +183,7 @@ class RegistryCalls:
         def ask() -> Steps[RegisteredSchema]:
             query = {"subject": subject_name, "format": fmt, "referenceFormat": reference_format}
             found = yield from self._send(deadline, "GET", "schemas", "ids", schema_id, query=query)
-            registered = RegisteredSchema.from_dict({**_mapping(found), "id": schema_id})
+            registered = _with_text(RegisteredSchema.from_dict({**_mapping(found), "id": schema_id}))
             if registered.guid is not None and fmt is None and reference_format is None:
                 self._cache.put(("guid", registered.guid.lower(), None), registered)
             return registered
@@ -194,7 +194,7 @@ class RegistryCalls:
     def get_schema_by_guid(self, deadline: float, guid: str, fmt: str | None) -> Steps[Schema]:
         def ask() -> Steps[RegisteredSchema]:
             found = yield from self._send(deadline, "GET", "schemas", "guids", guid, query={"format": fmt})
-            return RegisteredSchema.from_dict({**_mapping(found), "guid": guid})
+            return _with_text(RegisteredSchema.from_dict({**_mapping(found), "guid": guid}))
 
         return (yield from self._cached(("guid", guid.lower(), fmt or None), deadline, ask)).schema
 
@@ -293,7 +293,7 @@ class RegistryCalls:
         def ask() -> Steps[RegisteredSchema]:
             query = {"deleted": deleted or None, "format": fmt}
             found = yield from self._send(deadline, "GET", "subjects", subject, "versions", version, query=query)
-            registered = RegisteredSchema.from_dict(_mapping(found))
+            registered = _with_text(RegisteredSchema.from_dict(_mapping(found)))
             if fmt is None:
                 self._keep(registered)
             return registered
@@ -397,6 +397,12 @@ def _mapping(found: Any) -> dict[str, Any]:
     if isinstance(found, dict):
         return found
     raise SchemaRegistryError(200, -1, f"the response is {type(found).__name__} where an object was expected")
+
+
+def _with_text(registered: RegisteredSchema) -> RegisteredSchema:
+    if isinstance(registered.schema.schema_str, str):
+        return registered
+    raise SchemaRegistryError(200, -1, "the response has no text of the schema. Is the url a registry's?")
 
 
 def _id_of(registered: RegisteredSchema) -> int:

@@ -16,13 +16,16 @@ from pyconsumer.protocol.avro import AvroDecodeError, AvroEncodeError, AvroResol
 from pyconsumer.schemas import (
     AvroDeserializer,
     AvroSerializer,
+    InvalidSchemaError,
     MessageField,
     Rule,
     RuleSet,
     Schema,
     SchemaFramingError,
+    SchemaNotFoundError,
     SchemaReference,
     SchemaRegistryAccessError,
+    SchemaRegistryError,
     SchemaRegistryUnavailableError,
     SerializationContext,
     header_schema_id_serializer,
@@ -254,6 +257,42 @@ class TestDeserializer:
         assert not caught.value.retriable
         registry.error = None
         assert arrive(lambda: side.deserialize("orders", [], b"\0\0\0\0\1\2\0")) == {"id": 1, "note": None}
+
+    @pytest.mark.parametrize(
+        ("error", "is_retriable"),
+        [
+            (SchemaRegistryError(302, -1, "moved"), True),
+            (SchemaRegistryError(400, 400, "bad request"), True),
+            (SchemaRegistryError(407, -1, "proxy login"), True),
+            (SchemaRegistryError(200, -1, "the response is no JSON: '<html>'"), True),
+            (SchemaNotFoundError(404, -1, "a page"), True),
+            (SchemaNotFoundError(404, 404, "HTTP 404 Not Found"), True),
+            (InvalidSchemaError(422, 42201, "invalid"), True),
+            (SchemaRegistryAccessError(403, 40301, "forbidden"), False),
+            (ConfigurationError("no subject"), False),
+            (MemoryError(), True),
+            (RuntimeError("can't start new thread"), True),
+            (ValueError("odd"), True),
+            (RecursionError("deep"), True),
+        ],
+        ids=repr,
+    )
+    def test_an_error_on_the_way_to_the_schema_is_none_of_the_record_and_not_kept(
+        self, registry: FakeRegistry, error: Exception, is_retriable: bool
+    ) -> None:
+        registry.add("orders-value", ORDER)
+        side = AvroDeserializer(registry).bind("value")
+        registry.error = error
+        with pytest.raises(SchemaUnavailableError, match="the schema 1: ") as caught:
+            arrive(lambda: side.deserialize("orders", [], b"\0\0\0\0\1\2\0"))
+        assert caught.value.retriable is is_retriable
+        registry.error = None
+        assert arrive(lambda: side.deserialize("orders", [], b"\0\0\0\0\1\2\0")) == {"id": 1, "note": None}
+
+    def test_a_schema_without_a_text_is_an_error_of_the_registry(self, registry: FakeRegistry) -> None:
+        registry.add("orders-value", Schema(None))
+        with pytest.raises(SchemaUnavailableError, match="no text of the schema"):
+            AvroDeserializer(registry)(b"\0\0\0\0\1\2", VALUE)
 
 
 class TestReferences:

@@ -112,6 +112,15 @@ def test_a_missing_schema_is_asked_for_again_after_a_second() -> None:
     assert client.run("get_schema", 1, None, None, None) == _STRING
 
 
+@pytest.mark.parametrize("body", [{}, {"schema": None}, {"schema": 5}])
+def test_an_answer_without_the_text_of_the_schema_is_refused_and_not_kept(body: Any) -> None:
+    client = _Client({"GET /schemas/ids/1": (200, body), "GET /schemas/guids/ab": (200, body)})
+    for name, *args in (("get_schema", 1, None, None, None), ("get_schema_by_guid", "ab", None)):
+        with pytest.raises(SchemaRegistryError, match="the text of|no text of"):
+            client.run(name, *args)
+    assert client.calls.peek_schema(1) is None
+
+
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_other_errors_are_not_kept(status: int) -> None:
     client = _Client({"GET /schemas/ids/1": (status, {"error_code": status, "message": "no"})})

@@ -188,6 +188,12 @@ def test_a_page_of_a_proxy_is_an_error_with_its_beginning() -> None:
         _Registry(HttpResponse(403, {}, b"<html>denied")).send()
 
 
+def test_a_page_with_status_404_is_no_answer_of_a_registry() -> None:
+    for body in (b"<html>", b"{}", b"[]"):
+        with pytest.raises(SchemaRegistryUnavailableError):
+            _Registry(HttpResponse(404, {}, body)).send()
+
+
 def test_a_redirect_that_was_not_followed_is_an_error_with_its_address() -> None:
     with pytest.raises(SchemaRegistryError, match="redirects to 'ftp://b', which is not followed"):
         _Registry(HttpResponse(302, {"location": "ftp://b"}, b"")).send()
