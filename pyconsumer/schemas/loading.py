@@ -7,7 +7,8 @@ Rules
 2. One job runs for one key at a time. All callers get its future.
 3. A result is kept for the lifetime that the loader has, which may be without end.
 4. An error of a schema itself is kept without end: it is no Avro, of another format, or a rule applies. That the
-   registry does not know the schema (a 404 with a code of its own) is kept for a second.
+   registry does not know the schema (a 404 with a code of its own), or that it refuses to register one (409), is kept
+   for a second.
 5. Each other error is one of the way to the schema, and not of a record: it becomes a ``SchemaUnavailableError``, and is
    not kept. It is retriable, unless the registry refuses the client (401, 403). Errors of settings stay as they are.
 6. At most :data:`MOST_RESULTS` results and :data:`MOST_ERRORS` errors are kept. One more drops all before it.
@@ -28,7 +29,12 @@ from typing import Any, Final, Generic, TypeVar
 from pyconsumer.background_log import background
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
-from pyconsumer.schemas.errors import SchemaNotFoundError, SchemaRegistryAccessError, SchemaRegistryError
+from pyconsumer.schemas.errors import (
+    IncompatibleSchemaError,
+    SchemaNotFoundError,
+    SchemaRegistryAccessError,
+    SchemaRegistryError,
+)
 
 __all__ = ["MOST_ERRORS", "MOST_RESULTS", "Loader", "call_registry"]
 
@@ -181,7 +187,8 @@ def _meaning(error: Exception, name: str) -> tuple[Exception, float]:
             error if isinstance(error, SchemaNotFoundError) else SchemaNotFoundError(404, code, str(error))
         ), _UNKNOWN_S
     if isinstance(error, SerializationError) and not isinstance(error, SchemaUnavailableError):
-        return error, math.inf
+        may_pass = isinstance(error.__cause__, SchemaNotFoundError | IncompatibleSchemaError)
+        return error, _UNKNOWN_S if may_pass else math.inf
     if isinstance(error, SchemaUnavailableError) or _is_of_settings(error):
         return error, 0.0
     cause = str(error) if isinstance(error, SchemaRegistryError) else f"{type(error).__name__}: {error}"

@@ -16,6 +16,7 @@ from pyconsumer.protocol.avro import AvroDecodeError, AvroEncodeError, AvroResol
 from pyconsumer.schemas import (
     AvroDeserializer,
     AvroSerializer,
+    IncompatibleSchemaError,
     InvalidSchemaError,
     MessageField,
     Rule,
@@ -101,6 +102,30 @@ class TestSerializer:
         registry.add("orders-value", ORDER)
         later = AvroSerializer(registry, ORDER, conf={"auto.register.schemas": False})
         assert later({"id": 1}, VALUE)[:5] == b"\0\0\0\0\2"  # type: ignore[index]
+
+    @pytest.mark.parametrize(
+        ("error", "registers", "message"),
+        [
+            (SchemaNotFoundError(404, 40403, "Schema not found"), False, "is not registered under"),
+            (IncompatibleSchemaError(409, 409, "incompatible"), True, "cannot be registered under"),
+        ],
+        ids=["lookup", "registration"],
+    )
+    def test_a_refused_schema_is_asked_for_again_after_a_second(
+        self, registry: FakeRegistry, error: Exception, registers: bool, message: str
+    ) -> None:
+        now = 0.0
+        serializer = AvroSerializer(registry, ORDER, conf={"auto.register.schemas": registers})
+        serializer._loader._now = lambda: now
+        registry.error = error
+        for at, calls in ((0.0, 1), (0.9, 1), (1.1, 2)):
+            now = at
+            with pytest.raises(SerializationError, match=message):
+                serializer({"id": 1}, VALUE)
+            assert len(registry.calls) == calls
+        registry.add("orders-value", ORDER)
+        registry.error, now = None, 2.2
+        assert serializer({"id": 1}, VALUE) == b"\0\0\0\0\1\2\0"
 
     def test_the_latest_version_or_an_id_gives_the_schema(self, registry: FakeRegistry) -> None:
         registry.add("orders-value", ORDER)
