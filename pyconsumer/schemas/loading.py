@@ -9,8 +9,8 @@ Rules
 4. An error of a schema itself is kept without end: it is no Avro, of another format, or a rule applies. That the
    registry does not know the schema (a 404 with a code of its own), or that it refuses to register one (409), is kept
    for a second.
-5. Each other error is one of the way to the schema, and not of a record: it becomes a ``SchemaUnavailableError``, and is
-   not kept. It is retriable, unless the registry refuses the client (401, 403). Errors of settings stay as they are.
+5. Each other error is one of the way to the schema, and not of a record: it becomes a ``SchemaUnavailableError``, which
+   is not kept. It is retriable, unless the registry refuses the client (401, 403). Errors of settings stay as they are.
 6. At most :data:`MOST_RESULTS` results and :data:`MOST_ERRORS` errors are kept. One more drops all before it.
 """
 
@@ -182,10 +182,9 @@ def _meaning(error: Exception, name: str) -> tuple[Exception, float]:
     """Return the error to raise for an error of a job, and the seconds for which it is kept."""
     status, code = getattr(error, "http_status_code", None), getattr(error, "error_code", None)
     if status == 404 and isinstance(code, int) and code // 100 == 404:
-        # another client has an error of its own for this
-        return (
-            error if isinstance(error, SchemaNotFoundError) else SchemaNotFoundError(404, code, str(error))
-        ), _UNKNOWN_S
+        if not isinstance(error, SchemaNotFoundError):  # another client has an error of its own for this
+            return SchemaNotFoundError(404, code, str(error)), _UNKNOWN_S
+        return error, _UNKNOWN_S
     if isinstance(error, SerializationError) and not isinstance(error, SchemaUnavailableError):
         may_pass = isinstance(error.__cause__, SchemaNotFoundError | IncompatibleSchemaError)
         return error, _UNKNOWN_S if may_pass else math.inf

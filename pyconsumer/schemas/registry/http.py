@@ -33,7 +33,7 @@ from urllib3.exceptions import (
 from pyconsumer import __version__
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.schemas.registry.exchange import Attempt, HttpResponse, NoResponse
-from pyconsumer.schemas.registry.settings import BearerSettings, RegistrySettings
+from pyconsumer.schemas.registry.settings import BearerSettings, RegistrySettings, header_text
 
 __all__ = ["Transport"]
 
@@ -42,6 +42,12 @@ _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _MOST_REDIRECTS: Final = 3
 _PIECE_BYTES: Final = 64 << 10
 _CONNECTIONS: Final = 8  #: to each address: one for each thread
+#: Instead of the text of an error that may have a secret.
+_NOT_MADE: Final = NoResponse(
+    "the request cannot be made: the login, a header or the address has characters that it cannot have",
+    sent=False,
+    final=True,
+)
 _EARLY_S: Final = 30.0  #: a token is renewed so long before it expires
 
 
@@ -88,6 +94,8 @@ class Transport:
             return answer
         except _TokenError as error:
             return NoResponse(str(error), sent=False)
+        except ValueError:  # its text may have the login
+            return _NOT_MADE
 
     def _login(self, until: float) -> dict[str, str]:
         if self._tokens is not None:
@@ -147,6 +155,8 @@ class Transport:
             return NoResponse(_reason(error), sent=False, final=True)
         except (HTTPError, OSError) as error:
             return NoResponse(_reason(error))
+        except ValueError:  # http.client's text has the header, and so the login
+            return _NOT_MADE
 
     def _read(self, response: urllib3.BaseHTTPResponse, until: float) -> HttpResponse | NoResponse:
         most = self._settings.max_response_bytes
@@ -228,8 +238,12 @@ class _Tokens:
             "bearer.auth.logical.cluster": "target-sr-cluster",
             "bearer.auth.identity.pool.id": "Confluent-Identity-Pool-Id",
         }
-        found = {header: str(fields[name]) for name, header in names.items() if fields.get(name)}
-        return {"Authorization": f"Bearer {fields['bearer.auth.token']}", **found}
+        try:
+            found = {header: header_text(name, str(fields[name])) for name, header in names.items() if fields.get(name)}
+            token = header_text("bearer.auth.token", str(fields["bearer.auth.token"]))
+        except ConfigurationError as error:
+            raise _TokenError(str(error)) from None
+        return {"Authorization": f"Bearer {token}", **found}
 
     def _asked(self) -> Mapping[str, Any]:
         assert self._settings.function is not None

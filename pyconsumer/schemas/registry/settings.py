@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.settings.config import nearest
 
-__all__ = ["BearerSettings", "RegistrySettings"]
+__all__ = ["BearerSettings", "RegistrySettings", "header_text"]
 
 #: Keys of confluent-kafka's client that have no effect here, each with the way out.
 _NOT_SUPPORTED: Final = {
@@ -150,6 +150,10 @@ class _Reader:
         shown = "it is not shown" if secret else repr(value)
         raise ConfigurationError(f"{name} must be text, not a {type(value).__name__} ({shown})")
 
+    def _header(self, name: str) -> str | None:
+        value = self._text(name, secret=True)
+        return None if value is None else header_text(name, value)
+
     def _number(self, name: str, default: float, *, low: float = 0) -> float:
         value = self._take(name)
         if value is None:
@@ -191,12 +195,12 @@ class _Reader:
 
     def _bearer(self) -> BearerSettings | None:
         source = self._text("bearer.auth.credentials.source")
-        token = self._text("bearer.auth.token", secret=True)
+        token = self._header("bearer.auth.token")
         bearer = BearerSettings(
             source=(source or "STATIC_TOKEN").upper(),
             token=token,
-            logical_cluster=self._text("bearer.auth.logical.cluster"),
-            identity_pool=self._text("bearer.auth.identity.pool.id"),
+            logical_cluster=self._header("bearer.auth.logical.cluster"),
+            identity_pool=self._header("bearer.auth.identity.pool.id"),
             client_id=self._text("bearer.auth.client.id"),
             client_secret=self._text("bearer.auth.client.secret", secret=True),
             scope=self._text("bearer.auth.scope"),
@@ -232,6 +236,20 @@ class _Reader:
             near = nearest(str(name), self._asked) if isinstance(name, str) else None
             hint = "" if near is None else f": did you mean {near!r}?"
             raise ConfigurationError(f"unknown registry setting {name!r}{hint}")
+
+
+def header_text(name: str, value: str) -> str:
+    """Return the text of a header without the space around it, such as the line's end of a file with a token.
+
+    Raises:
+        ConfigurationError: it has control characters, or others than ASCII's. The message does not show it.
+    """
+    text = value.strip()
+    if not all(" " <= character <= "~" for character in text):
+        raise ConfigurationError(
+            f"{name} has characters that a header cannot have, such as a new line (it is not shown)"
+        )
+    return text
 
 
 def _checked_url(text: str, users: set[tuple[str, str]]) -> str:

@@ -7,6 +7,8 @@ import base64
 import json
 import socket
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +24,9 @@ from pyconsumer.schemas import (
     SchemaRegistryTimeoutError,
     SchemaRegistryUnavailableError,
 )
+from pyconsumer.schemas.registry.exchange import NoResponse
+from pyconsumer.schemas.registry.http import Transport
+from pyconsumer.schemas.registry.settings import RegistrySettings
 from tests.support.certificates import make_certificates
 
 _ONCE = {"max.retries": 0, "timeout": 20}
@@ -291,6 +296,40 @@ def test_a_function_gives_the_token(serve: Serve) -> None:
         with pytest.raises(SchemaRegistryUnavailableError, match="function raised StopIteration"):
             client.get_subjects()
     assert [request[2]["Authorization"] for request in server.requests] == ["Bearer t-one", "Bearer t-two"]
+
+
+@pytest.mark.parametrize("token", ["s3cr3t\nX: y", "s3cr3t\x07", "s3cr3t\u20ac"])
+def test_a_token_that_is_no_header_is_in_no_message(token: str) -> None:
+    conf: dict[str, Any] = {
+        "url": "http://127.0.0.1:1",
+        "bearer.auth.credentials.source": "CUSTOM",
+        "bearer.auth.custom.provider.function": lambda config: {"bearer.auth.token": token},
+        **_ONCE,
+    }
+    with (
+        SchemaRegistryClient(conf) as client,
+        pytest.raises(SchemaRegistryError, match=r"bearer\.auth\.token has characters") as caught,
+    ):
+        client.get_subjects()
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_error_of_a_request_that_cannot_be_made_has_a_constant_text(serve: Serve) -> None:
+    server = serve(lambda request: request.send(200, []))
+    transport = Transport(RegistrySettings.of(server.url))
+    until = time.monotonic() + 20
+    for value in ("s3cr3t\nX: y", "s3cr3t\u20ac"):
+        answer = transport.exchange("GET", server.url, {"Authorization": value}, None, until)
+        assert isinstance(answer, NoResponse)
+        assert answer.final
+        assert "s3cr3t" not in answer.reason
+    with (
+        SchemaRegistryClient({"url": server.url, "basic.auth.user.info": "a:s3cr3t\ud800", **_ONCE}) as client,
+        pytest.raises(SchemaRegistryError, match="the request cannot be made") as caught,
+    ):
+        client.get_subjects()
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+    transport.close()
 
 
 def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve: Serve) -> None:

@@ -65,6 +65,9 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"url": "http://a", "bearer.auth.credentials.source": "MAGIC"}, "CUSTOM and a function"),
         ({"url": "http://a", "bearer.auth.credentials.source": "OAUTHBEARER"}, "client.id.*client.secret.*endpoint"),
         ({"url": "http://a", "bearer.auth.token": "s3cr3t", "basic.auth.user.info": "u:s3cr3t"}, "not both"),
+        ({"url": "http://a", "bearer.auth.token": "s3cr3t\nX: y"}, "bearer.auth.token has characters"),
+        ({"url": "http://a", "bearer.auth.token": "s3cr3t\x00"}, "bearer.auth.token has characters"),
+        ({"url": "http://a", "bearer.auth.token": "s3cr3t\u20ac"}, "bearer.auth.token has characters"),
         ({"url": "https://a", "ssl.key.password": 5}, "ssl.key.password must be text"),
     ],
 )
@@ -93,6 +96,12 @@ def test_secrets_are_in_no_repr() -> None:
     assert "s3cr3t" not in repr(login)
     with SchemaRegistryClient({"url": "http://a", "basic.auth.user.info": "u:s3cr3t"}) as client:
         assert repr(client) == "SchemaRegistryClient(http://a)"
+
+
+def test_the_line_end_of_a_token_is_cut_off() -> None:
+    settings = RegistrySettings.of({"url": "http://a", "bearer.auth.token": " t0ken\r\n"})
+    assert settings.bearer is not None
+    assert settings.bearer.token == "t0ken"
 
 
 def test_a_login_in_a_url_may_be_quoted() -> None:
