@@ -2,7 +2,7 @@
 
 A call is a generator. It yields an :class:`Attempt`, and gets an :class:`HttpResponse` or a :class:`NoResponse`. It
 yields a :class:`Pause`, and goes on after that time. It yields a :class:`Join`, and goes on when that flight has ended,
-or at the deadline.
+at its deadline, or at that of the flight.
 
 Rules
 

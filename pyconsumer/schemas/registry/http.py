@@ -2,13 +2,15 @@
 
 * A TLS context is made for https alone. The system's certificates are trusted unless settings name others.
 * Redirects are followed three times, of the same or of a safer scheme. A login is not sent to another host.
-* A response has a longest size. All of it arrives within the time of the attempt.
+* A response has a longest size. All of it arrives within the time of the attempt: each read has the time that is left.
 * After a fork the child opens connections of its own.
 """
 
 from __future__ import annotations
 
 import base64
+import http.client
+import io
 import json
 import os
 import ssl
@@ -19,6 +21,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -48,7 +51,65 @@ _NOT_MADE: Final = NoResponse(
     sent=False,
     final=True,
 )
+_LONGEST_S: Final = 2_000_000.0  #: a socket cannot wait longer than 2^31 ms
 _EARLY_S: Final = 30.0  #: a token is renewed so long before it expires
+
+
+#: ``until`` of a thread is the end of the time of its request.
+_time: Final = threading.local()
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads a socket within the time of the thread's request. A socket's own timeout begins again with each piece."""
+
+    def __init__(self, raw: Any, sock: Any) -> None:
+        self._raw = raw
+        self._socket = sock
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        until = getattr(_time, "until", None)
+        if until is not None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._socket.settimeout(min(left, _LONGEST_S))
+        found: int | None = self._raw.readinto(buffer)
+        return found
+
+    def fileno(self) -> int:
+        number: int = self._raw.fileno()
+        return number
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    """A response whose headers and body arrive in time."""
+
+    def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp: Any = io.BufferedReader(_TimedReader(self.fp.detach(), sock))
+
+
+class _HttpConnection(HTTPConnection):
+    response_class = _TimedResponse
+
+
+class _HttpsConnection(HTTPSConnection):
+    response_class = _TimedResponse
+
+
+class _HttpPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _HttpConnection
+
+
+class _HttpsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _HttpsConnection
 
 
 class Transport:
@@ -76,6 +137,7 @@ class Transport:
                 self._pools = urllib3.ProxyManager(settings.proxy, **options)
             except (HTTPError, ValueError):
                 raise ConfigurationError("proxy must be a URL, such as 'http://proxy:3128' (it is not shown)") from None
+        self._pools.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
         self._tokens = None if settings.bearer is None else _Tokens(settings.bearer)
 
     def send(self, attempt: Attempt) -> HttpResponse | NoResponse:
@@ -128,7 +190,8 @@ class Transport:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, until: float
     ) -> HttpResponse | NoResponse:
         """Send one request to one URL."""
-        left = max(until - time.monotonic(), 0.001)
+        left = min(max(until - time.monotonic(), 0.001), _LONGEST_S)
+        _time.until = until
         try:
             response = self._pools.request(
                 method,

@@ -85,14 +85,14 @@ class RegistryCalls:
     def _cached(self, key: Key, deadline: float, ask: Callable[[], Steps[T]], seconds: float | None = None) -> Steps[T]:
         """Return the answer that is kept, or that another caller waits for, or ask."""
         while True:
-            outcome, flight, leads = self._cache.begin(key)
+            outcome, flight, leads = self._cache.begin(key, deadline)
             if outcome is None and not leads:
                 left = deadline - self._clock.now()
                 if not flight.done() and left <= 0:
                     raise SchemaRegistryTimeoutError(
                         -1, -1, f"another call for {key[0]} {key[1]!r} had no answer within the time of this one"
                     )
-                yield Join(flight, left)
+                yield Join(flight, max(min(left, flight.until - self._clock.now()), 0.0))
                 if not flight.done():
                     continue
                 found = flight.result()

@@ -24,7 +24,7 @@ from pyconsumer.schemas import (
     SchemaRegistryTimeoutError,
     SchemaRegistryUnavailableError,
 )
-from pyconsumer.schemas.registry.exchange import NoResponse
+from pyconsumer.schemas.registry.exchange import Attempt, HttpRequest, HttpResponse, NoResponse
 from pyconsumer.schemas.registry.http import Transport
 from pyconsumer.schemas.registry.settings import RegistrySettings
 from tests.support.certificates import make_certificates
@@ -181,6 +181,62 @@ def test_a_response_that_drips_ends_with_the_time_of_the_call(serve: Serve) -> N
         with pytest.raises(SchemaRegistryTimeoutError):
             client.get_subjects(timeout_ms=200)
         ended.set()
+
+
+@pytest.mark.parametrize("part", ["status", "headers", "body", "chunks"])
+def test_an_attempt_whose_answer_drips_ends_at_its_deadline(serve: Serve, part: str) -> None:
+    ended = threading.Event()
+    begins = {
+        "status": b"HTTP/1.1 2",
+        "headers": b"HTTP/1.1 200 OK\r\nX: ",
+        "body": b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+        "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    }
+
+    def drip(request: _Handler) -> None:
+        request.wfile.write(begins[part])
+        while not ended.wait(0.02):
+            request.wfile.write(b"0")
+
+    server = serve(drip)
+    transport = Transport(RegistrySettings.of(server.url))
+    found: list[Any] = []
+    attempt = Attempt(server.url, HttpRequest("GET", "/"), 0.15)
+    thread = threading.Thread(target=lambda: found.append(transport.send(attempt)))
+    thread.start()
+    thread.join(5)
+    is_late = thread.is_alive()
+    ended.set()
+    thread.join(30)
+    transport.close()
+    assert not is_late
+    assert isinstance(found[0], NoResponse)
+
+
+def test_who_joined_a_call_that_is_late_makes_its_own() -> None:
+    with SchemaRegistryClient("http://127.0.0.1:1") as client:
+        sent: list[Attempt] = []
+        held = threading.Event()
+
+        class Sender:
+            def send(self, attempt: Attempt) -> HttpResponse:
+                sent.append(attempt)
+                if len(sent) == 1:
+                    held.wait(30)
+                return HttpResponse(200, {}, b'{"schema": "\\"int\\""}')
+
+            def close(self) -> None:
+                held.set()
+
+        client._transport = Sender()  # type: ignore[assignment]
+        late = client.fetch_schema(1, timeout_ms=100)
+        joined = client.fetch_schema(1, timeout_ms=20_000)
+        try:
+            assert joined.result(5).schema_str == '"int"'
+        finally:
+            held.set()
+        assert late.result(30).schema_str == '"int"'
+        assert len(sent) == 2
 
 
 def test_an_event_loop_runs_while_a_registry_does_not_answer(serve: Serve) -> None:
