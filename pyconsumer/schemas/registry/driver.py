@@ -81,7 +81,7 @@ class RegistryDriver:
 
     def _deadline(self, timeout_ms: float | None) -> float:
         seconds = self._settings.timeout_s if timeout_ms is None else seconds_of(timeout_ms)
-        return self._clock.now() + seconds
+        return self._clock.now() + min(seconds, _LONGEST_S)
 
     def _begin(
         self,
@@ -145,10 +145,10 @@ class RegistryDriver:
         if isinstance(step, Attempt):
             return self._sender().send(step)
         if isinstance(step, Pause):
-            if self._closing.wait(step.seconds):
+            if self._closing.wait(min(step.seconds, _LONGEST_S)):
                 raise IllegalStateError("the registry client was closed during the call")
         else:
-            wait([step.flight], step.seconds)
+            wait([step.flight], min(step.seconds, _LONGEST_S))
         return None
 
     def _sender(self) -> Any:

@@ -201,7 +201,7 @@ class Exchange:
         code, message = -1, ""
         try:
             found = json.loads(answer.body)
-        except ValueError:  # a page of a proxy, for example
+        except (ValueError, RecursionError):  # a page of a proxy, for example
             message = answer.body[:200].decode("utf-8", "replace")
         else:
             if isinstance(found, dict):
@@ -218,7 +218,7 @@ def _json_of(answer: HttpResponse | NoResponse, request: HttpRequest, url: str) 
         return None
     try:
         return json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         start = answer.body[:100].decode("utf-8", "replace")
         raise SchemaRegistryError(
             answer.status, -1, f"the response is no JSON: {start!r}. Is the url a registry's?", request=request.at(url)

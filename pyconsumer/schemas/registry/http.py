@@ -175,11 +175,17 @@ class Transport:
             answer = self.exchange(method, url, {**headers, **secrets}, body, until)
             if not isinstance(answer, HttpResponse) or answer.status not in (301, 302, 303, 307, 308):
                 return answer
-            target = urljoin(url, answer.headers.get("location", ""))
-            old, new = urlsplit(url), urlsplit(target)
+            location = answer.headers.get("location", "")
+            try:
+                target = urljoin(url, location)
+                old, new = urlsplit(url), urlsplit(target)
+                is_elsewhere = (old.hostname, old.port, old.scheme) != (new.hostname, new.port, new.scheme)
+            except ValueError:
+                shown = location.rpartition("@")[2][:200]
+                return NoResponse(f"it redirects to {shown!r}, which is no URL", final=True)
             if target == url or new.scheme not in ("http", "https") or (old.scheme, new.scheme) == ("https", "http"):
                 return answer
-            if (old.hostname, old.port, old.scheme) != (new.hostname, new.port, new.scheme):
+            if is_elsewhere:
                 secrets = {}
             if answer.status == 303:
                 method, body = "GET", None
@@ -340,7 +346,7 @@ class _Tokens:
         try:
             found = json.loads(answer.body)
             token, seconds = str(found["access_token"]), float(found.get("expires_in", 300))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
             raise _TokenError(f"no token from {endpoint}: it answered with status {answer.status}") from None
         with self._lock:
             self._token, self._until = token, time.monotonic() + max(seconds - _EARLY_S, seconds / 2)

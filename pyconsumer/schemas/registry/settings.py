@@ -5,6 +5,7 @@ An unknown key is an error that names the nearest known one. Secrets are in no `
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -126,7 +127,7 @@ class _Reader:
             key=key,
             key_password=key_password,
             proxy=self._text("proxy", secret=True),
-            timeout_s=self._number("timeout", _DEFAULT_TIMEOUT_S, low=0.001),
+            timeout_s=min(self._number("timeout", _DEFAULT_TIMEOUT_S, low=0.001), threading.TIMEOUT_MAX),
             max_retries=int(self._number("max.retries", 3)),
             retry_wait_s=self._number("retries.wait.ms", 1000) / 1000,
             retry_max_wait_s=self._number("retries.max.wait.ms", 20_000) / 1000,

@@ -157,6 +157,23 @@ def test_redirects_are_followed_within_bounds(serve: Serve) -> None:
             client.get_versions("odd")
 
 
+@pytest.mark.parametrize("address", ["http://[bad/", "http://u:s3cr3t@a:99999/x"])
+def test_a_redirect_to_no_url_is_an_error_that_says_so(serve: Serve, address: str) -> None:
+    server = serve(lambda request: request.send(307, Location=address))
+    with (
+        SchemaRegistryClient({"url": server.url, **_ONCE}) as client,
+        pytest.raises(SchemaRegistryError, match=r"redirects to .*, which is no URL") as caught,
+    ):
+        client.get_subjects()
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_call_may_have_all_the_time_there_is(serve: Serve) -> None:
+    server = serve(lambda request: request.send(200, ["a"]))
+    with SchemaRegistryClient({"url": server.url, "timeout": 1e11}) as client:
+        assert client.get_subjects() == ["a"]
+
+
 def test_a_response_is_bounded(serve: Serve) -> None:
     server = serve(lambda request: request.send(200, ["x" * 100_000]))
     with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from typing import Any
 
@@ -36,6 +37,10 @@ def test_the_defaults_are_those_of_confluent_kafka_except_for_the_two_times() ->
     assert settings.urls == ("https://[::1]:8081",)
     assert (settings.max_retries, settings.retry_wait_s, settings.retry_max_wait_s) == (3, 1.0, 20.0)
     assert (settings.cache_capacity, settings.latest_ttl_s, settings.timeout_s) == (1000, 60.0, 30.0)
+
+
+def test_a_time_is_no_longer_than_a_thread_can_wait() -> None:
+    assert RegistrySettings.of({"url": "http://a", "timeout": 1e11}).timeout_s == threading.TIMEOUT_MAX
 
 
 def test_an_unknown_key_names_the_nearest() -> None:
