@@ -4,7 +4,7 @@ Rules
 
 1. A job runs in a thread of its own, which ends with it. It is a plain sequence of calls of the registry's client. The
    caller gets a future. So a client on an event loop awaits the same job that a blocking one waits for.
-2. One job runs for one key at a time. All callers get its future.
+2. One job runs for one key at a time. All callers get its future. All that wait for it get its result or its error.
 3. A result is kept for the lifetime that the loader has, which may be without end.
 4. An error of a schema itself is kept without end: it is no Avro, of another format, or a rule applies. That the
    registry does not know the schema (a 404 with a code of its own), or that it refuses to register one (409), is kept
@@ -23,7 +23,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final, Generic, TypeVar
 
 from pyconsumer.background_log import background
@@ -123,7 +123,6 @@ class Loader(Generic[V]):
                 job = self._jobs[key] = self._start(key)
             if not job.done():
                 raise PendingError(job, name)
-            del self._jobs[key]
             return self._settle(key, job, name)
 
     def _start(self, key: Hashable) -> Future[V]:
@@ -145,19 +144,24 @@ class Loader(Generic[V]):
 
     def wait(self, key: Hashable, name: str) -> V:
         """Return the result of a key, and block until it is there. Raises as :meth:`get`, but no PendingError."""
-        while True:
-            try:
-                return self.get(key, name)
-            except PendingError as pending:
-                try:
-                    pending.arrival.result()
-                except Exception:  # the next turn raises it, with what it means
-                    continue
+        try:
+            return self.get(key, name)
+        except PendingError as pending:
+            job: Any = pending.arrival
+        wait([job])
+        with self._lock:
+            return self._settle(key, job, name)
 
     def _settle(self, key: Hashable, job: Future[V], name: str) -> V:
+        """Return the result of a job that has ended, or raise its error. The first caller keeps what is to be kept."""
+        is_first = self._jobs.get(key) is job
+        if is_first:
+            del self._jobs[key]
         error = job.exception()
         if error is None:
             result = job.result()
+            if not is_first:
+                return result
             kept: dict[Hashable, Any] = self.results if self._lifetime == math.inf else self._ends
             if len(kept) >= MOST_RESULTS:
                 kept.clear()
@@ -169,12 +173,12 @@ class Loader(Generic[V]):
         if not isinstance(error, Exception):
             raise error
         meant, seconds = _meaning(error, name)
-        if seconds:
+        if seconds and is_first:
             if len(self._errors) >= MOST_ERRORS:
                 self._errors.clear()
             self._errors[key] = meant, self._now() + seconds
         if meant is error:
-            raise error
+            raise error.with_traceback(None)
         raise meant from error
 
 

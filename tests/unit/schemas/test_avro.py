@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from concurrent.futures import wait
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -387,6 +388,41 @@ class TestLoader:
             with pytest.raises(Exception, match="Schema not found"):
                 arrive(lambda: loader.get(5, "x"))
             assert len(registry.calls) == calls
+
+    def test_all_that_wait_for_a_schema_share_the_failure_of_one_job(self) -> None:
+        registry = FakeRegistry()
+        registry.error = SchemaRegistryUnavailableError(-1, -1, "refused")
+        registry.open.clear()
+        loader: Loader[Any] = Loader(registry.get_schema)
+        errors: list[Exception] = []
+        count = 5
+        joined = threading.Semaphore(0)
+        get = loader.get
+
+        def count_joined(key: Any, name: str) -> Any:
+            try:
+                return get(key, name)
+            finally:
+                joined.release()
+
+        loader.get = count_joined  # type: ignore[method-assign]
+
+        def wait_for_it() -> None:
+            try:
+                loader.wait(1, "the schema 1")
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=wait_for_it) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert joined.acquire(timeout=30)
+        registry.open.set()
+        for thread in threads:
+            thread.join(30)
+        assert [type(error) for error in errors] == [SchemaUnavailableError] * count
+        assert registry.calls == ["id 1"]
 
     def test_results_that_end_are_loaded_again(self) -> None:
         now = 0.0
