@@ -174,7 +174,8 @@ class _Reader:
         if not texts or not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
             raise ConfigurationError("the registry's address is missing: give url, such as 'http://localhost:8081'")
         users: set[tuple[str, str]] = set()
-        urls = tuple(_checked_url(text.strip(), users) for text in texts)
+        is_secret = any("@" in text for text in texts)  # a comma in a password makes two texts of it
+        urls = tuple(_checked_url(text.strip(), users, is_secret) for text in texts)
         info = self._text("basic.auth.user.info", secret=True)
         self._take("basic.auth.credentials.source")  # Java's name for where they stand: it follows from the keys here
         if info is not None:
@@ -205,7 +206,7 @@ class _Reader:
             client_id=self._text("bearer.auth.client.id"),
             client_secret=self._text("bearer.auth.client.secret", secret=True),
             scope=self._text("bearer.auth.scope"),
-            endpoint=self._text("bearer.auth.issuer.endpoint.url"),
+            endpoint=self._endpoint(),
             function=self._take("bearer.auth.custom.provider.function"),
             function_config=self._take("bearer.auth.custom.provider.config") or {},
         )
@@ -230,6 +231,21 @@ class _Reader:
             raise ConfigurationError(f"bearer.auth.credentials.source={bearer.source} needs {' and '.join(missing)}")
         return bearer
 
+    def _endpoint(self) -> str | None:
+        """Return the address of the authorization server without a login, which would not be sent."""
+        name = "bearer.auth.issuer.endpoint.url"
+        text = self._text(name, secret=True)
+        if not text:
+            return text
+        try:
+            parts = urlsplit(text.strip())
+            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            is_url = False
+        if not is_url or "@" in parts.path or parts.netloc.count("@") > 1:
+            raise ConfigurationError(f"{name} must have the form http[s]://host[:port][/path] (it is not shown)")
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
     def _check_rest(self) -> None:
         for name in self._rest:
             if name in _NOT_SUPPORTED:
@@ -253,18 +269,23 @@ def header_text(name: str, value: str) -> str:
     return text
 
 
-def _checked_url(text: str, users: set[tuple[str, str]]) -> str:
-    """Return a URL without its login, which is added to ``users``."""
+def _checked_url(text: str, users: set[tuple[str, str]], is_secret: bool) -> str:
+    """Return a URL without its login, which is added to ``users``. A secret one is not shown in the error."""
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        shown = text.rpartition("@")[2] if "@" in text else text
-        raise ConfigurationError(
-            f"a registry's url has the form http[s]://host[:port][/path], not {shown!r}. Separate several by commas"
-        )
+    is_url = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    if not is_url or "@" in parts.path or parts.netloc.count("@") > 1:
+        form = "a registry's url has the form http[s]://host[:port][/path]"
+        if is_secret:
+            raise ConfigurationError(
+                f"{form}. It is not shown, since it may have a login: write /, comma, @, ? and # in it as %2F, %2C, %40,"
+                " %3F and %23, or give basic.auth.user.info"
+            )
+        raise ConfigurationError(f"{form}, not {text!r}. Separate several by commas")
+    assert parts.hostname is not None
     if parts.username is not None:
         users.add((unquote(parts.username), unquote(parts.password or "")))
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

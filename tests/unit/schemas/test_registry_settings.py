@@ -109,6 +109,42 @@ def test_the_line_end_of_a_token_is_cut_off() -> None:
     assert settings.bearer.token == "t0ken"
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://bob:s3cr3t,s3cr3t2@host",
+        "http://bob:12/s3cr3t@host",
+        "http://bob:s3cr3t/34@host",
+        "http://bob:12,s3cr3t@host",
+        "http://bob:s3cr3t#4@host",
+        "http://bob:s3cr3t?4@host",
+        "http://bob:12@s3cr3t@host",
+        "http://a,http://bob:s3cr3t,4@host",
+    ],
+)
+def test_a_login_that_is_not_quoted_is_refused_and_no_part_is_shown(url: str) -> None:
+    message = _refused(url)
+    assert "It is not shown" in message
+    assert "bob" not in message
+    assert "host'" not in message
+
+
+def test_the_login_of_an_authorization_server_is_shown_nowhere() -> None:
+    conf = {
+        "url": "http://a",
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.client.id": "me",
+        "bearer.auth.client.secret": "x",
+    }
+    name = "bearer.auth.issuer.endpoint.url"
+    settings = RegistrySettings.of({**conf, name: "https://u:s3cr3t@issuer:1/token?x=1"})
+    assert "s3cr3t" not in repr(settings)
+    assert settings.bearer is not None
+    assert settings.bearer.endpoint == "https://issuer:1/token?x=1"
+    for url in ("https://u:12/s3cr3t@issuer", "u:s3cr3t@issuer", "https://u:s3cr3t/@issuer", "https://[s3cr3t"):
+        assert "(it is not shown)" in _refused({**conf, name: url})
+
+
 def test_a_login_in_a_url_may_be_quoted() -> None:
     assert RegistrySettings.of("http://a%40b:p%3Aq@host").user == ("a@b", "p:q")
 
