@@ -74,7 +74,7 @@ class SchemaNotFoundError(SchemaRegistryError):
 
 
 class SchemaRegistryAccessError(SchemaRegistryError, InvalidConfigurationError):
-    """The registry rejected the credentials (401), or they do not permit this call (403)."""
+    """The registry rejected the credentials (401), they do not permit this call (403), or no token was issued (4xx)."""
 
     advice = (
         "Check basic.auth.user.info or bearer.auth.token, and the permissions of that user. A producer that must not"

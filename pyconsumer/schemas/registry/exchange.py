@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.schemas.errors import (
+    SchemaRegistryAccessError,
     SchemaRegistryError,
     SchemaRegistryTimeoutError,
     SchemaRegistryUnavailableError,
@@ -83,11 +84,13 @@ class NoResponse(NamedTuple):
         reason: the cause, for a message.
         sent: False if the request cannot have reached the registry.
         final: True if another attempt cannot help.
+        refused: True if the client was refused by an authorization server.
     """
 
     reason: str
     sent: bool = True
     final: bool = False
+    refused: bool = False
 
 
 class Attempt(NamedTuple):
@@ -195,7 +198,8 @@ class Exchange:
     def _error_of(answer: HttpResponse | NoResponse, request: HttpRequest, url: str) -> SchemaRegistryError | None:
         place = request.at(url)
         if isinstance(answer, NoResponse):
-            return SchemaRegistryUnavailableError(-1, -1, answer.reason, request=place)
+            kind = SchemaRegistryAccessError if answer.refused else SchemaRegistryUnavailableError
+            return kind(-1, -1, answer.reason, request=place)
         if 200 <= answer.status < 300:
             return None
         code, message = -1, ""

@@ -2,6 +2,7 @@
 
 * A TLS context is made for https alone. The system's certificates are trusted unless settings name others.
 * Redirects are followed three times, of the same or of a safer scheme. A login is not sent to another host.
+* If a registry rejects a token of an authorization server (401), the request is sent once more with a new one.
 * A response has a longest size. All of it arrives within the time of the attempt: each read has the time that is left.
 * After a fork the child opens connections of its own.
 """
@@ -151,11 +152,12 @@ class Transport:
         try:
             secrets = self._login(until)
             answer = self._follow(request.method, url, headers, secrets, request.body, until)
-            if isinstance(answer, HttpResponse) and answer.status == 401 and self._tokens is not None:
-                self._tokens.forget()
+            is_rejected = isinstance(answer, HttpResponse) and answer.status == 401
+            if is_rejected and self._tokens is not None and self._tokens.forget(secrets):
+                answer = self._follow(request.method, url, headers, self._login(until), request.body, until)
             return answer
         except _TokenError as error:
-            return NoResponse(str(error), sent=False)
+            return NoResponse(str(error), sent=False, final=error.is_refused, refused=error.is_refused)
         except ValueError:  # its text may have the login
             return _NOT_MADE
 
@@ -280,7 +282,16 @@ def _tls_context(settings: RegistrySettings) -> ssl.SSLContext:
 
 
 class _TokenError(Exception):
-    """No token could be got."""
+    """No token could be got.
+
+    Args:
+        reason: the cause.
+        is_refused: True if the authorization server refuses the client, so that another attempt cannot help.
+    """
+
+    def __init__(self, reason: str, *, is_refused: bool = False) -> None:
+        super().__init__(reason)
+        self.is_refused = is_refused
 
 
 class _Tokens:
@@ -344,15 +355,23 @@ class _Tokens:
         if isinstance(answer, NoResponse):
             raise _TokenError(f"no token from {endpoint}: {answer.reason}")
         try:
+            if not 200 <= answer.status < 300:
+                raise ValueError
             found = json.loads(answer.body)
-            token, seconds = str(found["access_token"]), float(found.get("expires_in", 300))
+            token, seconds = str(found["access_token"]).strip(), float(found.get("expires_in", 300))
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
-            raise _TokenError(f"no token from {endpoint}: it answered with status {answer.status}") from None
+            is_refused = 400 <= answer.status < 500 and answer.status not in (408, 429)
+            reason = f"no token from {endpoint}: it answered with status {answer.status}"
+            raise _TokenError(reason, is_refused=is_refused) from None
         with self._lock:
             self._token, self._until = token, time.monotonic() + max(seconds - _EARLY_S, seconds / 2)
         return token
 
-    def forget(self) -> None:
-        """Forget the token, which the registry has rejected."""
+    def forget(self, headers: Mapping[str, str]) -> bool:
+        """Forget the token in these headers, which the registry has rejected. True if there may be a newer one."""
+        if self._settings.source != "OAUTHBEARER":
+            return False
         with self._lock:
-            self._token = ""
+            if headers.get("Authorization") == f"Bearer {self._token}":
+                self._token = ""
+        return True

@@ -281,7 +281,7 @@ def _checked_url(text: str, users: set[tuple[str, str]], is_secret: bool) -> str
         form = "a registry's url has the form http[s]://host[:port][/path]"
         if is_secret:
             raise ConfigurationError(
-                f"{form}. It is not shown, since it may have a login: write /, comma, @, ? and # in it as %2F, %2C, %40,"
+                f"{form}. It is not shown, as it may have a login: write /, comma, @, ? and # in it as %2F, %2C, %40,"
                 " %3F and %23, or give basic.auth.user.info"
             )
         raise ConfigurationError(f"{form}, not {text!r}. Separate several by commas")

@@ -405,7 +405,8 @@ def test_an_error_of_a_request_that_cannot_be_made_has_a_constant_text(serve: Se
     transport.close()
 
 
-def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve: Serve) -> None:
+@pytest.mark.parametrize("rejected", [{"Bearer t1"}, {"Bearer t1", "Bearer t2"}], ids=["once", "always"])
+def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve: Serve, rejected: set[str]) -> None:
     issued: list[bytes] = []
 
     def issue(request: _Handler) -> None:
@@ -413,7 +414,6 @@ def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve:
         request.send(200, {"access_token": f"t{len(issued)}", "expires_in": 3600})
 
     issuer = serve(issue)
-    rejected = {"Bearer t1"}
 
     def answer(request: _Handler) -> None:
         if len(server.requests) > 2 and request.headers["Authorization"] in rejected:
@@ -435,26 +435,43 @@ def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve:
         client.get_subjects()
         client.get_subjects()
         assert issued == [b"grant_type=client_credentials&client_id=me&client_secret=s3cr3t&scope=registry"]
-        with pytest.raises(SchemaRegistryAccessError, match="expired") as caught:
+        if len(rejected) == 1:
             client.get_subjects()
-        assert "t1" not in str(caught.value)
-        client.get_subjects()
+        else:
+            with pytest.raises(SchemaRegistryAccessError, match="expired") as caught:
+                client.get_subjects()
+            assert "t2" not in str(caught.value)
         assert len(issued) == 2
+        assert [request[2]["Authorization"] for request in server.requests[2:]] == ["Bearer t1", "Bearer t2"]
 
 
-def test_an_authorization_server_that_fails_is_named_without_the_secret(serve: Serve) -> None:
-    issuer = serve(lambda request: request.send(400, {"error": "invalid_client"}))
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, SchemaRegistryAccessError),
+        (401, SchemaRegistryAccessError),
+        (429, SchemaRegistryUnavailableError),
+        (503, SchemaRegistryUnavailableError),
+    ],
+)
+def test_an_authorization_server_that_fails_is_named_without_the_secret(
+    serve: Serve, status: int, kind: type[SchemaRegistryError]
+) -> None:
+    issuer = serve(lambda request: request.send(status, {"error": "invalid_client"}))
     conf = {
         "url": issuer.url,
         "bearer.auth.credentials.source": "OAUTHBEARER",
         "bearer.auth.client.id": "me",
         "bearer.auth.client.secret": "s3cr3t",
         "bearer.auth.issuer.endpoint.url": f"{issuer.url}/token",
-        **_ONCE,
+        "max.retries": 1,
+        "retries.wait.ms": 0,
     }
     with (
         SchemaRegistryClient(conf) as client,
-        pytest.raises(SchemaRegistryUnavailableError, match="/token: it answered with status 400") as caught,
+        pytest.raises(kind, match=f"/token: it answered with status {status}") as caught,
     ):
         client.get_subjects()
+    assert type(caught.value) is kind
     assert "s3cr3t" not in str(caught.value)
+    assert len(issuer.requests) == (1 if kind is SchemaRegistryAccessError else 2)
