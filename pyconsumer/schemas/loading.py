@@ -5,7 +5,8 @@ Rules
 1. A job runs in a thread of its own, which ends with it. It is a plain sequence of calls of the registry's client. The
    caller gets a future. So a client on an event loop awaits the same job that a blocking one waits for.
 2. One job runs for one key at a time. All callers get its future. All that wait for it get its result or its error.
-3. A result is kept for the lifetime that the loader has, which may be without end.
+3. A result is kept for the lifetime that the loader has, which may be without end. If it cannot be loaded again then,
+   it is kept until that works. Each second another job tries, and no caller waits for that one.
 4. An error of a schema itself is kept without end: it is no Avro, of another format, or a rule applies. That the
    registry does not know the schema (a 404 with a code of its own), or that it refuses to register one (409), is kept
    for a second.
@@ -84,6 +85,8 @@ class Loader(Generic[V]):
         #: Results by key, to be read directly. Those that end are not in it.
         self.results: dict[Hashable, V] = {}
         self._ends: dict[Hashable, tuple[V, float]] = {}
+        #: Keys of results that are kept although they have ended, since they could not be loaded again.
+        self._overdue: set[Hashable] = set()
         self._errors: dict[Hashable, tuple[Exception, float]] = {}
 
     def _begin(self) -> None:
@@ -112,7 +115,11 @@ class Loader(Generic[V]):
                 result, until = self._ends[key]
                 if self._now() < until:
                     return result
-                del self._ends[key]
+                if key in self._overdue:
+                    job = self._jobs.get(key)
+                    if job is None:
+                        job = self._jobs[key] = self._start(key)
+                    return self._settle(key, job, name) if job.done() else result
             if key in self._errors:
                 error, until = self._errors[key]
                 if self._now() < until:
@@ -139,7 +146,10 @@ class Loader(Generic[V]):
                 else:
                     job.set_result(result)
 
-        threading.Thread(target=run, name="pyconsumer-schema", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="pyconsumer-schema", daemon=True).start()
+        except (RuntimeError, MemoryError) as error:  # too many threads
+            job.set_exception(error)
         return job
 
     def wait(self, key: Hashable, name: str) -> V:
@@ -163,8 +173,10 @@ class Loader(Generic[V]):
             if not is_first:
                 return result
             kept: dict[Hashable, Any] = self.results if self._lifetime == math.inf else self._ends
-            if len(kept) >= MOST_RESULTS:
+            if len(kept) >= MOST_RESULTS and key not in kept:
                 kept.clear()
+                self._overdue.clear()
+            self._overdue.discard(key)
             if self._lifetime == math.inf:
                 self.results[key] = result
             else:
@@ -173,6 +185,16 @@ class Loader(Generic[V]):
         if not isinstance(error, Exception):
             raise error
         meant, seconds = _meaning(error, name)
+        if key in self._ends:
+            if isinstance(meant, SchemaUnavailableError):
+                result = self._ends[key][0]
+                if is_first:
+                    self._overdue.add(key)
+                    self._ends[key] = result, self._now() + _UNKNOWN_S
+                return result
+            if is_first:
+                self._overdue.discard(key)
+                del self._ends[key]
         if seconds and is_first:
             if len(self._errors) >= MOST_ERRORS:
                 self._errors.clear()

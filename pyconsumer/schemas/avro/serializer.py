@@ -4,7 +4,8 @@ Rules
 
 1. The schema of a topic is settled when its first value is written, in a thread (:mod:`pyconsumer.schemas.loading`):
    registered, looked up, taken by id, or the latest of the subject. Only ``use.latest.*`` is looked up again, every
-   :data:`LATEST_S` seconds. A refusal to register (409), and an unknown schema (404), are kept for about a second.
+   :data:`LATEST_S` seconds. While that fails, the known one stays in use. A refusal to register (409), and an unknown
+   schema (404), are kept for about a second.
 2. ``use.schema.id`` comes before ``use.latest.*``, and that before ``auto.register.schemas``, as in confluent-kafka.
 3. Bound to a producer, it never waits: it raises ``PendingError``, and the producer waits at most ``max_block_ms``.
    Called as a function, it waits.

@@ -424,6 +424,15 @@ class TestLoader:
         assert [type(error) for error in errors] == [SchemaUnavailableError] * count
         assert registry.calls == ["id 1"]
 
+    def test_a_thread_that_cannot_start_is_no_error_of_the_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", fail)
+        loader: Loader[Any] = Loader(FakeRegistry().get_schema)
+        with pytest.raises(SchemaUnavailableError, match="can't start new thread"):
+            loader.get(1, "the schema 1")
+
     def test_results_that_end_are_loaded_again(self) -> None:
         now = 0.0
         registry = FakeRegistry()
@@ -433,6 +442,32 @@ class TestLoader:
             now = at
             assert arrive(lambda: loader.get(1, "x")).schema_str == '"int"'
             assert len(registry.calls) == calls
+
+    def test_a_result_that_ended_is_kept_while_it_cannot_be_loaded_again(self) -> None:
+        now = 0.0
+        registry = FakeRegistry()
+        registry.add("a", '"int"')
+        loader: Loader[Any] = Loader(registry.get_latest_version, 10.0, now=lambda: now)
+        assert arrive(lambda: loader.get("a", "x")).schema_id == 1
+        registry.error = SchemaRegistryUnavailableError(-1, -1, "refused")
+        now = 10.1
+        assert arrive(lambda: loader.get("a", "x")).schema_id == 1
+        assert loader.wait("a", "x").schema_id == 1
+        assert len(registry.calls) == 2, "it is not tried with each record"
+        registry.error = None
+        registry.add("a", '"long"')
+        registry.open.clear()
+        now = 11.2
+        assert loader.get("a", "x").schema_id == 1, "a try after a failure holds up no record"
+        job = loader._jobs["a"]
+        registry.open.set()
+        job.result(30)
+        assert loader.get("a", "x").schema_id == 2
+        assert len(registry.calls) == 3
+        registry.error = SchemaNotFoundError(404, 40401, "Subject not found")
+        now = 21.3
+        with pytest.raises(SchemaNotFoundError):
+            arrive(lambda: loader.get("a", "x"))
 
     @pytest.mark.parametrize("lifetime_s", [math.inf, 10.0])
     def test_the_number_of_results_is_bounded(self, lifetime_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
