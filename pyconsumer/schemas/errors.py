@@ -74,7 +74,7 @@ class SchemaNotFoundError(SchemaRegistryError):
 
 
 class SchemaRegistryAccessError(SchemaRegistryError, InvalidConfigurationError):
-    """The registry rejected the credentials (401), or they do not permit this call (403)."""
+    """The registry rejected the credentials (401), they do not permit this call (403), or no token was issued (4xx)."""
 
     advice = (
         "Check basic.auth.user.info or bearer.auth.token, and the permissions of that user. A producer that must not"
@@ -96,7 +96,10 @@ class InvalidSchemaError(SchemaRegistryError):
 
 
 class SchemaRegistryUnavailableError(SchemaRegistryError, RetriableError):
-    """No registry could be reached, or it was overloaded (429) or failed (5xx), after all retries."""
+    """No registry could be reached, or it was overloaded (429) or failed (5xx), after all retries.
+
+    A 404 that does not come from a registry, such as the page of a proxy, is this error, too.
+    """
 
     retriable = True
     advice = "Check the url, and that the registry runs"
@@ -131,6 +134,8 @@ def error_of_response(status: int, code: int, message: str, request: str) -> Sch
         request: the request, for the message.
     """
     kind = _KINDS.get(status)
+    if status == 404 and code == -1:  # the page of a proxy or of another server
+        kind = SchemaRegistryUnavailableError
     if kind is None:
         kind = SchemaRegistryUnavailableError if status >= 500 else SchemaRegistryError
     return kind(status, code, message, request=request)

@@ -4,10 +4,15 @@ Rules
 
 1. A job runs in a thread of its own, which ends with it. It is a plain sequence of calls of the registry's client. The
    caller gets a future. So a client on an event loop awaits the same job that a blocking one waits for.
-2. One job runs for one key at a time. All callers get its future.
-3. A result is kept for the lifetime that the loader has, which may be without end. An error that may pass is not kept.
-   An error of a schema itself is kept: for a second if the registry does not know the schema, otherwise without end.
-4. At most :data:`MOST_RESULTS` results and :data:`MOST_ERRORS` errors are kept. One more drops all before it.
+2. One job runs for one key at a time. All callers get its future. All that wait for it get its result or its error.
+3. A result is kept for the lifetime that the loader has, which may be without end. If it cannot be loaded again then,
+   it is kept until that works. Each second another job tries, and no caller waits for that one.
+4. An error of a schema itself is kept without end: it is no Avro, of another format, or a rule applies. That the
+   registry does not know the schema (a 404 with a code of its own), or that it refuses to register one (409), is kept
+   for a second.
+5. Each other error is one of the way to the schema, and not of a record: it becomes a ``SchemaUnavailableError``, which
+   is not kept. It is retriable, unless the registry refuses the client (401, 403). Errors of settings stay as they are.
+6. At most :data:`MOST_RESULTS` results and :data:`MOST_ERRORS` errors are kept. One more drops all before it.
 """
 
 from __future__ import annotations
@@ -19,13 +24,18 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final, Generic, TypeVar
 
 from pyconsumer.background_log import background
-from pyconsumer.errors import SchemaUnavailableError
+from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
-from pyconsumer.schemas.errors import SchemaNotFoundError, SchemaRegistryAccessError, SchemaRegistryError
+from pyconsumer.schemas.errors import (
+    IncompatibleSchemaError,
+    SchemaNotFoundError,
+    SchemaRegistryAccessError,
+    SchemaRegistryError,
+)
 
 __all__ = ["MOST_ERRORS", "MOST_RESULTS", "Loader", "call_registry"]
 
@@ -75,6 +85,8 @@ class Loader(Generic[V]):
         #: Results by key, to be read directly. Those that end are not in it.
         self.results: dict[Hashable, V] = {}
         self._ends: dict[Hashable, tuple[V, float]] = {}
+        #: Keys of results that are kept although they have ended, since they could not be loaded again.
+        self._overdue: set[Hashable] = set()
         self._errors: dict[Hashable, tuple[Exception, float]] = {}
 
     def _begin(self) -> None:
@@ -103,7 +115,11 @@ class Loader(Generic[V]):
                 result, until = self._ends[key]
                 if self._now() < until:
                     return result
-                del self._ends[key]
+                if key in self._overdue:
+                    job = self._jobs.get(key)
+                    if job is None:
+                        job = self._jobs[key] = self._start(key)
+                    return self._settle(key, job, name) if job.done() else result
             if key in self._errors:
                 error, until = self._errors[key]
                 if self._now() < until:
@@ -114,7 +130,6 @@ class Loader(Generic[V]):
                 job = self._jobs[key] = self._start(key)
             if not job.done():
                 raise PendingError(job, name)
-            del self._jobs[key]
             return self._settle(key, job, name)
 
     def _start(self, key: Hashable) -> Future[V]:
@@ -131,27 +146,37 @@ class Loader(Generic[V]):
                 else:
                     job.set_result(result)
 
-        threading.Thread(target=run, name="pyconsumer-schema", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="pyconsumer-schema", daemon=True).start()
+        except (RuntimeError, MemoryError) as error:  # too many threads
+            job.set_exception(error)
         return job
 
     def wait(self, key: Hashable, name: str) -> V:
         """Return the result of a key, and block until it is there. Raises as :meth:`get`, but no PendingError."""
-        while True:
-            try:
-                return self.get(key, name)
-            except PendingError as pending:
-                try:
-                    pending.arrival.result()
-                except Exception:  # the next turn raises it, with what it means
-                    continue
+        try:
+            return self.get(key, name)
+        except PendingError as pending:
+            job: Any = pending.arrival
+        wait([job])
+        with self._lock:
+            return self._settle(key, job, name)
 
     def _settle(self, key: Hashable, job: Future[V], name: str) -> V:
+        """Return the result of a job that has ended, or raise its error. The first caller keeps what is to be kept."""
+        is_first = self._jobs.get(key) is job
+        if is_first:
+            del self._jobs[key]
         error = job.exception()
         if error is None:
             result = job.result()
+            if not is_first:
+                return result
             kept: dict[Hashable, Any] = self.results if self._lifetime == math.inf else self._ends
-            if len(kept) >= MOST_RESULTS:
+            if len(kept) >= MOST_RESULTS and key not in kept:
                 kept.clear()
+                self._overdue.clear()
+            self._overdue.discard(key)
             if self._lifetime == math.inf:
                 self.results[key] = result
             else:
@@ -159,10 +184,42 @@ class Loader(Generic[V]):
             return result
         if not isinstance(error, Exception):
             raise error
-        if isinstance(error, SchemaRegistryError) and (error.retriable or isinstance(error, SchemaRegistryAccessError)):
-            raise SchemaUnavailableError(f"{name}: {error}", retriable=error.retriable) from error
-        if len(self._errors) >= MOST_ERRORS:
-            self._errors.clear()
-        is_unknown = isinstance(error, SchemaNotFoundError)
-        self._errors[key] = error, self._now() + (_UNKNOWN_S if is_unknown else math.inf)
-        raise error
+        meant, seconds = _meaning(error, name)
+        if key in self._ends:
+            if isinstance(meant, SchemaUnavailableError):
+                result = self._ends[key][0]
+                if is_first:
+                    self._overdue.add(key)
+                    self._ends[key] = result, self._now() + _UNKNOWN_S
+                return result
+            if is_first:
+                self._overdue.discard(key)
+                del self._ends[key]
+        if seconds and is_first:
+            if len(self._errors) >= MOST_ERRORS:
+                self._errors.clear()
+            self._errors[key] = meant, self._now() + seconds
+        if meant is error:
+            raise error.with_traceback(None)
+        raise meant from error
+
+
+def _meaning(error: Exception, name: str) -> tuple[Exception, float]:
+    """Return the error to raise for an error of a job, and the seconds for which it is kept."""
+    status, code = getattr(error, "http_status_code", None), getattr(error, "error_code", None)
+    if status == 404 and isinstance(code, int) and code // 100 == 404:
+        if not isinstance(error, SchemaNotFoundError):  # another client has an error of its own for this
+            return SchemaNotFoundError(404, code, str(error)), _UNKNOWN_S
+        return error, _UNKNOWN_S
+    if isinstance(error, SerializationError) and not isinstance(error, SchemaUnavailableError):
+        may_pass = isinstance(error.__cause__, SchemaNotFoundError | IncompatibleSchemaError)
+        return error, _UNKNOWN_S if may_pass else math.inf
+    if isinstance(error, SchemaUnavailableError) or _is_of_settings(error):
+        return error, 0.0
+    cause = str(error) if isinstance(error, SchemaRegistryError) else f"{type(error).__name__}: {error}"
+    is_refused = isinstance(error, SchemaRegistryAccessError) or status in (401, 403)
+    return SchemaUnavailableError(f"{name}: {cause}", retriable=not is_refused), 0.0
+
+
+def _is_of_settings(error: Exception) -> bool:
+    return isinstance(error, ConfigurationError) and not isinstance(error, SchemaRegistryError)

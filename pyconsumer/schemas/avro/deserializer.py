@@ -10,8 +10,8 @@ Rules
    latest version of the topic's subject, which is looked up again every :data:`LATEST_S` seconds.
 4. Bound to a consumer, it never waits: it raises ``PendingError``, and the consumer waits. Called as a function, it
    waits.
-5. An error of the value goes to ``on_record_error``. That the registry cannot be reached, or refuses the client, is no
-   error of the value: it is a ``SchemaUnavailableError``.
+5. An error of the value goes to ``on_record_error``. That the registry cannot be reached, refuses the client or gives
+   another answer that is none, is no error of the value: it is a ``SchemaUnavailableError``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from pyconsumer.errors import ConfigurationError, SerializationError
+from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import Header
 from pyconsumer.protocol.avro import AvroError, AvroSchema, Decoder, PrefixDecoder, parse_schema, read_plan
 from pyconsumer.schemas.avro.settings import checked_conf, parse_with_references, schema_of, strategy_of, subject_of
@@ -238,6 +238,8 @@ class _BoundDeserializer:
             decoder = get(key, f"the schema {identity}")
         except SchemaNotFoundError as error:
             raise SchemaFramingError(_unknown(identity, data, error)) from error
+        except ConfigurationError as error:  # of the client's settings, and not of the value
+            raise SchemaUnavailableError(f"the schema {identity}: {error}", retriable=False) from error
         try:
             value = decoder.decode(payload, start)
         except AvroError as error:

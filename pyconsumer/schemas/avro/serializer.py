@@ -4,7 +4,8 @@ Rules
 
 1. The schema of a topic is settled when its first value is written, in a thread (:mod:`pyconsumer.schemas.loading`):
    registered, looked up, taken by id, or the latest of the subject. Only ``use.latest.*`` is looked up again, every
-   :data:`LATEST_S` seconds.
+   :data:`LATEST_S` seconds. While that fails, the known one stays in use. A refusal to register (409), and an unknown
+   schema (404), are kept for about a second.
 2. ``use.schema.id`` comes before ``use.latest.*``, and that before ``auto.register.schemas``, as in confluent-kafka.
 3. Bound to a producer, it never waits: it raises ``PendingError``, and the producer waits at most ``max_block_ms``.
    Called as a function, it waits.
@@ -21,7 +22,7 @@ from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.generic import Header
 from pyconsumer.protocol.avro import AvroSchema, Encoder, parse_schema, write_plan
 from pyconsumer.schemas.avro.settings import checked_conf, parse_with_references, schema_of, strategy_of, subject_of
-from pyconsumer.schemas.errors import IncompatibleSchemaError, SchemaNotFoundError
+from pyconsumer.schemas.errors import IncompatibleSchemaError, SchemaNotFoundError, SchemaRegistryError
 from pyconsumer.schemas.ids import SchemaId, header_schema_id_serializer, prefix_schema_id_serializer
 from pyconsumer.schemas.loading import Loader, call_registry
 from pyconsumer.schemas.rules import refuse_rules
@@ -207,6 +208,8 @@ class AvroSerializer:
         try:
             return call_registry(self._client, "lookup_schema", subject, self._schema, normalize)
         except SchemaNotFoundError as error:
+            if error.error_code // 100 != 404:  # no registry said it
+                raise
             raise SerializationError(
                 f"the schema is not registered under {subject!r}, and auto.register.schemas is False: register it"
                 f" first ({error})"
@@ -225,12 +228,12 @@ class AvroSerializer:
         if self._places_guid:
             place = SchemaId("AVRO", schema_id, guid)
             if guid is None and self._conf["schema.id.serializer"] is header_schema_id_serializer:
-                raise SerializationError(
-                    "the registry gives no GUIDs, which header_schema_id_serializer needs: leave it out"
+                raise SchemaRegistryError(
+                    200, -1, "the registry gives no GUIDs, which header_schema_id_serializer needs: leave it out"
                 )
             return _Settled(encode, b"", place)
         if schema_id is None:
-            raise SerializationError(f"the registry gave no id for the schema of {subject!r}")
+            raise SchemaRegistryError(200, -1, f"the registry gave no id for the schema of {subject!r}")
         return _Settled(encode, with_prefix(schema_id, b""), None)
 
 

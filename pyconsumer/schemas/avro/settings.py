@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.avro import AvroSchema, AvroSchemaError, parse_schema
+from pyconsumer.schemas.errors import SchemaRegistryError
 from pyconsumer.schemas.loading import call_registry
 from pyconsumer.schemas.registry.values import Schema
 from pyconsumer.schemas.subjects import (
@@ -115,6 +116,8 @@ def _parsed(
     way: tuple[tuple[str, int], ...],
     known: dict[tuple[str, int], AvroSchema],
 ) -> AvroSchema:
+    if not isinstance(schema.schema_str, str):
+        raise SchemaRegistryError(200, -1, "the registry gave no text of the schema")
     references = []
     for reference in schema.references or ():
         key = str(reference.subject), int(reference.version or -1)

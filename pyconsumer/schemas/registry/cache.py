@@ -5,7 +5,8 @@ Rules
 1. A schema never changes under its id or GUID: it is kept until the space is needed. ``latest`` is kept for a time.
 2. "Not found" is kept for at most a second. Other errors are not kept: the next call asks again.
 3. Calls for the same thing at the same time become one. The others join its flight and get its result or its error.
-4. A flight that its caller gave up, by the end of its own time, is given back: one of the others asks again.
+4. A flight that its caller gave up, by the end of its own time, is given back: one of the others asks again. So it is
+   if that time is over and the caller has not noticed yet.
 5. An answer to a question from before a change of ours, such as a registration, is returned but not kept.
 6. Each kind of entry has a bound. The entry that was not used for the longest time goes first.
 7. Any thread may call. The lock is held for dictionary operations only.
@@ -13,6 +14,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -48,8 +50,25 @@ class _Abandoned:
 
 ABANDONED: Final = _Abandoned()
 
-Flight = Future["Value | Failure | _Abandoned"]
-"""A call on its way."""
+
+class Flight(Future["Value | Failure | _Abandoned"]):
+    """A call on its way.
+
+    Args:
+        key: of the call.
+        until: the end of its caller's time, in monotonic seconds.
+
+    Attributes:
+        is_watched: True once a driver gives it back at the end of that time.
+        has_ended: True once its result is chosen.
+    """
+
+    def __init__(self, key: Key, until: float) -> None:
+        super().__init__()
+        self.key = key
+        self.until = until
+        self.is_watched = False
+        self.has_ended = False
 
 
 class _Entry(NamedTuple):
@@ -92,20 +111,23 @@ class SchemaCache:
         entries.move_to_end(key)
         return entry.outcome
 
-    def begin(self, key: Key) -> tuple[Value | Failure | None, Flight, bool]:
+    def begin(self, key: Key, until: float = math.inf) -> tuple[Value | Failure | None, Flight, bool]:
         """Begin a call: return the outcome that is kept, a flight, and whether the caller has to make the call.
 
-        If it has, it ends the flight by :meth:`finish`, :meth:`fail` or :meth:`abandon`.
+        If it has, it ends the flight by :meth:`finish`, :meth:`fail` or :meth:`abandon`. Its own time ends at ``until``
+        (monotonic seconds).
         """
         with self._lock:
             found = self._find(key)
             if found is not None:
-                return found, Future(), False
-            flight = self._flights.get(key)
-            if flight is not None:
-                return None, flight, False
-            flight = self._flights[key] = Future()
-            return None, flight, True
+                return found, Flight(key, until), False
+            old = self._flights.get(key)
+            if old is not None and self._clock.now() < old.until:
+                return None, old, False
+            flight = self._flights[key] = Flight(key, until)
+        if old is not None:
+            self.abandon(key, old)
+        return None, flight, True
 
     def finish(self, key: Key, flight: Flight, value: Any, seconds: float | None = None) -> None:
         """End a flight with an answer, which is kept for ``seconds``. None: for good."""
@@ -117,6 +139,9 @@ class SchemaCache:
 
     def _end(self, key: Key, flight: Flight, outcome: Value | Failure, seconds: float | None) -> None:
         with self._lock:
+            if flight.has_ended:  # it was given back
+                return
+            flight.has_ended = True
             if self._flights.get(key) is flight:
                 del self._flights[key]
                 if seconds is None or seconds > 0:
@@ -126,6 +151,9 @@ class SchemaCache:
     def abandon(self, key: Key, flight: Flight) -> None:
         """Give a flight back: one of those that joined it makes the call."""
         with self._lock:
+            if flight.has_ended:
+                return
+            flight.has_ended = True
             if self._flights.get(key) is flight:
                 del self._flights[key]
         flight.set_result(ABANDONED)

@@ -6,6 +6,7 @@ the requests, with their pauses, and the caller waits for a future: at most for 
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import threading
@@ -17,7 +18,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.schemas.errors import SchemaRegistryTimeoutError
-from pyconsumer.schemas.registry.cache import SchemaCache
+from pyconsumer.schemas.registry.cache import Flight, SchemaCache
 from pyconsumer.schemas.registry.exchange import Attempt, Exchange, Join, Pause, Step, Steps
 from pyconsumer.schemas.registry.requests import RegistryCalls
 from pyconsumer.schemas.registry.settings import RegistrySettings
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 #: Seconds that a caller waits longer than a call may take, so that the call's own error, which says more, comes first.
 GRACE_S: Final = 0.1
+_LONGEST_S: Final = threading.TIMEOUT_MAX - 1
 
 _drivers: weakref.WeakSet[RegistryDriver] = weakref.WeakSet()
 
@@ -79,7 +81,7 @@ class RegistryDriver:
 
     def _deadline(self, timeout_ms: float | None) -> float:
         seconds = self._settings.timeout_s if timeout_ms is None else seconds_of(timeout_ms)
-        return self._clock.now() + seconds
+        return self._clock.now() + min(seconds, _LONGEST_S)
 
     def _begin(
         self,
@@ -107,6 +109,7 @@ class RegistryDriver:
             result.set_exception(error)
             return
         if isinstance(step, Join):
+            self._watch(step.flight)
             step.flight.add_done_callback(lambda _: self._advance(steps, result))
             return
         try:
@@ -114,6 +117,17 @@ class RegistryDriver:
         except RuntimeError:
             steps.close()
             result.set_exception(IllegalStateError("the registry client is closed"))
+
+    def _watch(self, flight: Flight) -> None:
+        """Give a flight back at the end of its caller's time. The first one that joins it sees to that."""
+        if flight.is_watched or flight.until == math.inf:
+            return
+        flight.is_watched = True
+        seconds = min(max(flight.until - self._clock.now(), 0.0), _LONGEST_S)
+        timer = threading.Timer(seconds, self._cache.abandon, (flight.key, flight))
+        timer.daemon = True
+        timer.start()
+        flight.add_done_callback(lambda _: timer.cancel())
 
     def _work(self, steps: Steps[T], step: Step, result: Future[T]) -> None:
         """Take all steps of a call, in a worker."""
@@ -131,10 +145,10 @@ class RegistryDriver:
         if isinstance(step, Attempt):
             return self._sender().send(step)
         if isinstance(step, Pause):
-            if self._closing.wait(step.seconds):
+            if self._closing.wait(min(step.seconds, _LONGEST_S)):
                 raise IllegalStateError("the registry client was closed during the call")
         else:
-            wait([step.flight], step.seconds)
+            wait([step.flight], min(step.seconds, _LONGEST_S))
         return None
 
     def _sender(self) -> Any:

@@ -2,7 +2,7 @@
 
 A call is a generator. It yields an :class:`Attempt`, and gets an :class:`HttpResponse` or a :class:`NoResponse`. It
 yields a :class:`Pause`, and goes on after that time. It yields a :class:`Join`, and goes on when that flight has ended,
-or at the deadline.
+at its deadline, or at that of the flight.
 
 Rules
 
@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.schemas.errors import (
+    SchemaRegistryAccessError,
     SchemaRegistryError,
     SchemaRegistryTimeoutError,
     SchemaRegistryUnavailableError,
@@ -83,11 +84,13 @@ class NoResponse(NamedTuple):
         reason: the cause, for a message.
         sent: False if the request cannot have reached the registry.
         final: True if another attempt cannot help.
+        refused: True if the client was refused by an authorization server.
     """
 
     reason: str
     sent: bool = True
     final: bool = False
+    refused: bool = False
 
 
 class Attempt(NamedTuple):
@@ -195,13 +198,14 @@ class Exchange:
     def _error_of(answer: HttpResponse | NoResponse, request: HttpRequest, url: str) -> SchemaRegistryError | None:
         place = request.at(url)
         if isinstance(answer, NoResponse):
-            return SchemaRegistryUnavailableError(-1, -1, answer.reason, request=place)
+            kind = SchemaRegistryAccessError if answer.refused else SchemaRegistryUnavailableError
+            return kind(-1, -1, answer.reason, request=place)
         if 200 <= answer.status < 300:
             return None
         code, message = -1, ""
         try:
             found = json.loads(answer.body)
-        except ValueError:  # a page of a proxy, for example
+        except (ValueError, RecursionError):  # a page of a proxy, for example
             message = answer.body[:200].decode("utf-8", "replace")
         else:
             if isinstance(found, dict):
@@ -218,7 +222,7 @@ def _json_of(answer: HttpResponse | NoResponse, request: HttpRequest, url: str) 
         return None
     try:
         return json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         start = answer.body[:100].decode("utf-8", "replace")
         raise SchemaRegistryError(
             answer.status, -1, f"the response is no JSON: {start!r}. Is the url a registry's?", request=request.at(url)

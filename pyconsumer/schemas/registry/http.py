@@ -2,13 +2,16 @@
 
 * A TLS context is made for https alone. The system's certificates are trusted unless settings name others.
 * Redirects are followed three times, of the same or of a safer scheme. A login is not sent to another host.
-* A response has a longest size. All of it arrives within the time of the attempt.
+* If a registry rejects a token of an authorization server (401), the request is sent once more with a new one.
+* A response has a longest size. All of it arrives within the time of the attempt: each read has the time that is left.
 * After a fork the child opens connections of its own.
 """
 
 from __future__ import annotations
 
 import base64
+import http.client
+import io
 import json
 import os
 import ssl
@@ -19,6 +22,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -33,7 +37,7 @@ from urllib3.exceptions import (
 from pyconsumer import __version__
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.schemas.registry.exchange import Attempt, HttpResponse, NoResponse
-from pyconsumer.schemas.registry.settings import BearerSettings, RegistrySettings
+from pyconsumer.schemas.registry.settings import BearerSettings, RegistrySettings, header_text
 
 __all__ = ["Transport"]
 
@@ -42,7 +46,71 @@ _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _MOST_REDIRECTS: Final = 3
 _PIECE_BYTES: Final = 64 << 10
 _CONNECTIONS: Final = 8  #: to each address: one for each thread
+#: Instead of the text of an error that may have a secret.
+_NOT_MADE: Final = NoResponse(
+    "the request cannot be made: the login, a header or the address has characters that it cannot have",
+    sent=False,
+    final=True,
+)
+_LONGEST_S: Final = 2_000_000.0  #: a socket cannot wait longer than 2^31 ms
 _EARLY_S: Final = 30.0  #: a token is renewed so long before it expires
+
+
+#: ``until`` of a thread is the end of the time of its request.
+_time: Final = threading.local()
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads a socket within the time of the thread's request. A socket's own timeout begins again with each piece."""
+
+    def __init__(self, raw: Any, sock: Any) -> None:
+        self._raw = raw
+        self._socket = sock
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        until = getattr(_time, "until", None)
+        if until is not None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._socket.settimeout(min(left, _LONGEST_S))
+        found: int | None = self._raw.readinto(buffer)
+        return found
+
+    def fileno(self) -> int:
+        number: int = self._raw.fileno()
+        return number
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    """A response whose headers and body arrive in time."""
+
+    def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp: Any = io.BufferedReader(_TimedReader(self.fp.detach(), sock))
+
+
+class _HttpConnection(HTTPConnection):
+    response_class = _TimedResponse
+
+
+class _HttpsConnection(HTTPSConnection):
+    response_class = _TimedResponse
+
+
+class _HttpPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _HttpConnection
+
+
+class _HttpsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _HttpsConnection
 
 
 class Transport:
@@ -70,6 +138,7 @@ class Transport:
                 self._pools = urllib3.ProxyManager(settings.proxy, **options)
             except (HTTPError, ValueError):
                 raise ConfigurationError("proxy must be a URL, such as 'http://proxy:3128' (it is not shown)") from None
+        self._pools.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
         self._tokens = None if settings.bearer is None else _Tokens(settings.bearer)
 
     def send(self, attempt: Attempt) -> HttpResponse | NoResponse:
@@ -83,11 +152,14 @@ class Transport:
         try:
             secrets = self._login(until)
             answer = self._follow(request.method, url, headers, secrets, request.body, until)
-            if isinstance(answer, HttpResponse) and answer.status == 401 and self._tokens is not None:
-                self._tokens.forget()
+            is_rejected = isinstance(answer, HttpResponse) and answer.status == 401
+            if is_rejected and self._tokens is not None and self._tokens.forget(secrets):
+                answer = self._follow(request.method, url, headers, self._login(until), request.body, until)
             return answer
         except _TokenError as error:
-            return NoResponse(str(error), sent=False)
+            return NoResponse(str(error), sent=False, final=error.is_refused, refused=error.is_refused)
+        except ValueError:  # its text may have the login
+            return _NOT_MADE
 
     def _login(self, until: float) -> dict[str, str]:
         if self._tokens is not None:
@@ -105,11 +177,17 @@ class Transport:
             answer = self.exchange(method, url, {**headers, **secrets}, body, until)
             if not isinstance(answer, HttpResponse) or answer.status not in (301, 302, 303, 307, 308):
                 return answer
-            target = urljoin(url, answer.headers.get("location", ""))
-            old, new = urlsplit(url), urlsplit(target)
+            location = answer.headers.get("location", "")
+            try:
+                target = urljoin(url, location)
+                old, new = urlsplit(url), urlsplit(target)
+                is_elsewhere = (old.hostname, old.port, old.scheme) != (new.hostname, new.port, new.scheme)
+            except ValueError:
+                shown = location.rpartition("@")[2][:200]
+                return NoResponse(f"it redirects to {shown!r}, which is no URL", final=True)
             if target == url or new.scheme not in ("http", "https") or (old.scheme, new.scheme) == ("https", "http"):
                 return answer
-            if (old.hostname, old.port, old.scheme) != (new.hostname, new.port, new.scheme):
+            if is_elsewhere:
                 secrets = {}
             if answer.status == 303:
                 method, body = "GET", None
@@ -120,7 +198,8 @@ class Transport:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, until: float
     ) -> HttpResponse | NoResponse:
         """Send one request to one URL."""
-        left = max(until - time.monotonic(), 0.001)
+        left = min(max(until - time.monotonic(), 0.001), _LONGEST_S)
+        _time.until = until
         try:
             response = self._pools.request(
                 method,
@@ -147,6 +226,8 @@ class Transport:
             return NoResponse(_reason(error), sent=False, final=True)
         except (HTTPError, OSError) as error:
             return NoResponse(_reason(error))
+        except ValueError:  # http.client's text has the header, and so the login
+            return _NOT_MADE
 
     def _read(self, response: urllib3.BaseHTTPResponse, until: float) -> HttpResponse | NoResponse:
         most = self._settings.max_response_bytes
@@ -201,7 +282,16 @@ def _tls_context(settings: RegistrySettings) -> ssl.SSLContext:
 
 
 class _TokenError(Exception):
-    """No token could be got."""
+    """No token could be got.
+
+    Args:
+        reason: the cause.
+        is_refused: True if the authorization server refuses the client, so that another attempt cannot help.
+    """
+
+    def __init__(self, reason: str, *, is_refused: bool = False) -> None:
+        super().__init__(reason)
+        self.is_refused = is_refused
 
 
 class _Tokens:
@@ -228,8 +318,12 @@ class _Tokens:
             "bearer.auth.logical.cluster": "target-sr-cluster",
             "bearer.auth.identity.pool.id": "Confluent-Identity-Pool-Id",
         }
-        found = {header: str(fields[name]) for name, header in names.items() if fields.get(name)}
-        return {"Authorization": f"Bearer {fields['bearer.auth.token']}", **found}
+        try:
+            found = {header: header_text(name, str(fields[name])) for name, header in names.items() if fields.get(name)}
+            token = header_text("bearer.auth.token", str(fields["bearer.auth.token"]))
+        except ConfigurationError as error:
+            raise _TokenError(str(error)) from None
+        return {"Authorization": f"Bearer {token}", **found}
 
     def _asked(self) -> Mapping[str, Any]:
         assert self._settings.function is not None
@@ -261,15 +355,23 @@ class _Tokens:
         if isinstance(answer, NoResponse):
             raise _TokenError(f"no token from {endpoint}: {answer.reason}")
         try:
+            if not 200 <= answer.status < 300:
+                raise ValueError
             found = json.loads(answer.body)
-            token, seconds = str(found["access_token"]), float(found.get("expires_in", 300))
-        except (ValueError, KeyError, TypeError):
-            raise _TokenError(f"no token from {endpoint}: it answered with status {answer.status}") from None
+            token, seconds = str(found["access_token"]).strip(), float(found.get("expires_in", 300))
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+            is_refused = 400 <= answer.status < 500 and answer.status not in (408, 429)
+            reason = f"no token from {endpoint}: it answered with status {answer.status}"
+            raise _TokenError(reason, is_refused=is_refused) from None
         with self._lock:
             self._token, self._until = token, time.monotonic() + max(seconds - _EARLY_S, seconds / 2)
         return token
 
-    def forget(self) -> None:
-        """Forget the token, which the registry has rejected."""
+    def forget(self, headers: Mapping[str, str]) -> bool:
+        """Forget the token in these headers, which the registry has rejected. True if there may be a newer one."""
+        if self._settings.source != "OAUTHBEARER":
+            return False
         with self._lock:
-            self._token = ""
+            if headers.get("Authorization") == f"Bearer {self._token}":
+                self._token = ""
+        return True

@@ -26,6 +26,7 @@ from pyconsumer.schemas.registry.values import RegisteredSchema, Schema, SchemaV
 __all__ = ["RegistryCalls"]
 
 T = TypeVar("T")
+K = TypeVar("K", RegisteredSchema, SchemaVersion, ServerConfig)
 
 #: Kinds of cache entries that a new version or a deletion makes old.
 _CHANGING: Final = ("latest", "metadata", "lookup", "version", "register")
@@ -85,14 +86,14 @@ class RegistryCalls:
     def _cached(self, key: Key, deadline: float, ask: Callable[[], Steps[T]], seconds: float | None = None) -> Steps[T]:
         """Return the answer that is kept, or that another caller waits for, or ask."""
         while True:
-            outcome, flight, leads = self._cache.begin(key)
+            outcome, flight, leads = self._cache.begin(key, deadline)
             if outcome is None and not leads:
                 left = deadline - self._clock.now()
                 if not flight.done() and left <= 0:
                     raise SchemaRegistryTimeoutError(
                         -1, -1, f"another call for {key[0]} {key[1]!r} had no answer within the time of this one"
                     )
-                yield Join(flight, left)
+                yield Join(flight, max(min(left, flight.until - self._clock.now()), 0.0))
                 if not flight.done():
                     continue
                 found = flight.result()
@@ -152,7 +153,7 @@ class RegistryCalls:
                 query={"normalize": normalize_schemas},
                 body=schema.to_dict(),
             )
-            registered = RegisteredSchema.from_dict({"subject": subject_name, **_mapping(found)})
+            registered = _made(RegisteredSchema, {"subject": subject_name, **_mapping(found)})
             if registered.schema.schema_str is None:  # registries before 7.4 send the id alone
                 registered = RegisteredSchema(
                     subject_name, registered.version, registered.schema_id, registered.guid, schema
@@ -183,7 +184,7 @@ class RegistryCalls:
         def ask() -> Steps[RegisteredSchema]:
             query = {"subject": subject_name, "format": fmt, "referenceFormat": reference_format}
             found = yield from self._send(deadline, "GET", "schemas", "ids", schema_id, query=query)
-            registered = RegisteredSchema.from_dict({**_mapping(found), "id": schema_id})
+            registered = _with_text(_made(RegisteredSchema, {**_mapping(found), "id": schema_id}))
             if registered.guid is not None and fmt is None and reference_format is None:
                 self._cache.put(("guid", registered.guid.lower(), None), registered)
             return registered
@@ -194,25 +195,25 @@ class RegistryCalls:
     def get_schema_by_guid(self, deadline: float, guid: str, fmt: str | None) -> Steps[Schema]:
         def ask() -> Steps[RegisteredSchema]:
             found = yield from self._send(deadline, "GET", "schemas", "guids", guid, query={"format": fmt})
-            return RegisteredSchema.from_dict({**_mapping(found), "guid": guid})
+            return _with_text(_made(RegisteredSchema, {**_mapping(found), "guid": guid}))
 
         return (yield from self._cached(("guid", guid.lower(), fmt or None), deadline, ask)).schema
 
     def get_schema_types(self, deadline: float) -> Steps[list[str]]:
-        return list((yield from self._send(deadline, "GET", "schemas", "types")))
+        return _items((yield from self._send(deadline, "GET", "schemas", "types")))
 
     def get_subjects_by_schema_id(
         self, deadline: float, schema_id: int, subject_name: str | None, deleted: bool, offset: int, limit: int
     ) -> Steps[list[str]]:
         query = {"offset": offset, "limit": limit, "subject": subject_name, "deleted": deleted or None}
-        return list((yield from self._send(deadline, "GET", "schemas", "ids", schema_id, "subjects", query=query)))
+        return _items((yield from self._send(deadline, "GET", "schemas", "ids", schema_id, "subjects", query=query)))
 
     def get_schema_versions(
         self, deadline: float, schema_id: int, subject_name: str | None, deleted: bool, offset: int, limit: int
     ) -> Steps[list[SchemaVersion]]:
         query = {"offset": offset, "limit": limit, "subject": subject_name, "deleted": deleted or None}
         found = yield from self._send(deadline, "GET", "schemas", "ids", schema_id, "versions", query=query)
-        return [SchemaVersion.from_dict(each) for each in found]
+        return [_made(SchemaVersion, each) for each in _items(found)]
 
     def lookup_schema(
         self,
@@ -228,7 +229,7 @@ class RegistryCalls:
             found = yield from self._send(
                 deadline, "POST", "subjects", subject_name, query=query, body=schema.to_dict()
             )
-            registered = RegisteredSchema.from_dict({"subject": subject_name, **_mapping(found)})
+            registered = _made(RegisteredSchema, {"subject": subject_name, **_mapping(found)})
             if registered.schema.schema_str is None:
                 registered = RegisteredSchema(
                     subject_name, registered.version, registered.schema_id, registered.guid, schema
@@ -258,19 +259,19 @@ class RegistryCalls:
             "offset": offset,
             "limit": limit,
         }
-        return list((yield from self._send(deadline, "GET", "subjects", query=query)))
+        return _items((yield from self._send(deadline, "GET", "subjects", query=query)))
 
     def delete_subject(self, deadline: float, subject_name: str, permanent: bool) -> Steps[list[int]]:
         try:
             query = {"permanent": permanent or None}
-            return list((yield from self._send(deadline, "DELETE", "subjects", subject_name, query=query)))
+            return _items((yield from self._send(deadline, "DELETE", "subjects", subject_name, query=query)))
         finally:
             self._changed(subject_name)
 
     def delete_version(self, deadline: float, subject_name: str, version: int | str, permanent: bool) -> Steps[int]:
         place = ("subjects", subject_name, "versions", version)
         try:
-            return int((yield from self._send(deadline, "DELETE", *place, query={"permanent": permanent or None})))
+            return _number((yield from self._send(deadline, "DELETE", *place, query={"permanent": permanent or None})))
         finally:
             self._changed(subject_name)
 
@@ -293,7 +294,7 @@ class RegistryCalls:
         def ask() -> Steps[RegisteredSchema]:
             query = {"deleted": deleted or None, "format": fmt}
             found = yield from self._send(deadline, "GET", "subjects", subject, "versions", version, query=query)
-            registered = RegisteredSchema.from_dict(_mapping(found))
+            registered = _with_text(_made(RegisteredSchema, _mapping(found)))
             if fmt is None:
                 self._keep(registered)
             return registered
@@ -306,7 +307,7 @@ class RegistryCalls:
         def ask() -> Steps[RegisteredSchema]:
             query = {"deleted": deleted, "format": fmt, "key": list(metadata), "value": list(metadata.values())}
             found = yield from self._send(deadline, "GET", "subjects", subject_name, "metadata", query=query)
-            registered = RegisteredSchema.from_dict(_mapping(found))
+            registered = _made(RegisteredSchema, _mapping(found))
             if fmt is None:
                 self._keep(registered)
             return registered
@@ -318,13 +319,13 @@ class RegistryCalls:
         self, deadline: float, subject_name: str, deleted: bool, deleted_only: bool, offset: int, limit: int
     ) -> Steps[list[int]]:
         query = {"deleted": deleted, "deletedOnly": deleted_only, "offset": offset, "limit": limit}
-        return list((yield from self._send(deadline, "GET", "subjects", subject_name, "versions", query=query)))
+        return _items((yield from self._send(deadline, "GET", "subjects", subject_name, "versions", query=query)))
 
     def get_referenced_by(
         self, deadline: float, subject_name: str, version: int | str, offset: int, limit: int
     ) -> Steps[list[int]]:
         place = ("subjects", subject_name, "versions", version, "referencedby")
-        return list((yield from self._send(deadline, "GET", *place, query={"offset": offset, "limit": limit})))
+        return _items((yield from self._send(deadline, "GET", *place, query={"offset": offset, "limit": limit})))
 
     # --- compatibility, settings and modes
 
@@ -342,43 +343,42 @@ class RegistryCalls:
         found = _mapping((yield from self._send(deadline, "POST", *place, query=query, body=schema.to_dict())))
         if found.get("is_compatible"):
             return []
-        return list(found.get("messages") or ["the registry gave no reason"])
+        return _items(found.get("messages") or ["the registry gave no reason"])
 
     def set_compatibility(self, deadline: float, subject_name: str | None, level: str) -> Steps[str]:
         yield from self._send(deadline, "PUT", *_at("config", subject_name), body={"compatibility": level})
         return level
 
     def get_compatibility(self, deadline: float, subject_name: str | None) -> Steps[str]:
-        return str(
-            _mapping((yield from self._send(deadline, "GET", *_at("config", subject_name))))["compatibilityLevel"]
-        )
+        found = yield from self._send(deadline, "GET", *_at("config", subject_name))
+        return _word(found, "compatibilityLevel")
 
     def set_config(self, deadline: float, subject_name: str | None, config: ServerConfig) -> Steps[ServerConfig]:
         found = yield from self._send(deadline, "PUT", *_at("config", subject_name), body=config.to_dict())
-        return ServerConfig.from_dict(_mapping(found))
+        return _made(ServerConfig, _mapping(found))
 
     def get_config(self, deadline: float, subject_name: str | None) -> Steps[ServerConfig]:
         found = yield from self._send(deadline, "GET", *_at("config", subject_name))
-        return ServerConfig.from_dict(_mapping(found))
+        return _made(ServerConfig, _mapping(found))
 
     def delete_config(self, deadline: float, subject_name: str | None) -> Steps[ServerConfig]:
         found = yield from self._send(deadline, "DELETE", *_at("config", subject_name))
-        return ServerConfig.from_dict(found) if isinstance(found, dict) else ServerConfig(compatibility_level=found)
+        return _made(ServerConfig, found) if isinstance(found, dict) else ServerConfig(compatibility_level=found)
 
     def get_mode(self, deadline: float, subject_name: str | None) -> Steps[str]:
-        return str(_mapping((yield from self._send(deadline, "GET", *_at("mode", subject_name))))["mode"])
+        return _word((yield from self._send(deadline, "GET", *_at("mode", subject_name))), "mode")
 
     def update_mode(self, deadline: float, subject_name: str | None, mode: str, force: bool) -> Steps[str]:
         place, query = _at("mode", subject_name), {"force": force or None}
         found = yield from self._send(deadline, "PUT", *place, query=query, body={"mode": str(mode)})
-        return str(_mapping(found)["mode"])
+        return _word(found, "mode")
 
     def delete_mode(self, deadline: float, subject_name: str) -> Steps[str]:
         found = yield from self._send(deadline, "DELETE", *_at("mode", subject_name))
-        return str(found["mode"] if isinstance(found, dict) else found)
+        return _word(found, "mode") if isinstance(found, dict) else str(found)
 
     def get_contexts(self, deadline: float, offset: int, limit: int) -> Steps[list[str]]:
-        return list((yield from self._send(deadline, "GET", "contexts", query={"offset": offset, "limit": limit})))
+        return _items((yield from self._send(deadline, "GET", "contexts", query={"offset": offset, "limit": limit})))
 
     # --- the cache
 
@@ -397,6 +397,39 @@ def _mapping(found: Any) -> dict[str, Any]:
     if isinstance(found, dict):
         return found
     raise SchemaRegistryError(200, -1, f"the response is {type(found).__name__} where an object was expected")
+
+
+def _items(found: Any) -> list[Any]:
+    if isinstance(found, list):
+        return found
+    raise SchemaRegistryError(200, -1, f"the response is {type(found).__name__} where a list was expected")
+
+
+def _number(found: Any) -> int:
+    if type(found) is int:
+        return found
+    raise SchemaRegistryError(200, -1, f"the response is {type(found).__name__} where a number was expected")
+
+
+def _word(found: Any, name: str) -> str:
+    value = _mapping(found).get(name)
+    if isinstance(value, str):
+        return value
+    raise SchemaRegistryError(200, -1, f"the response has no {name}")
+
+
+def _made(kind: type[K], found: Any) -> K:
+    """Return a value of the response's JSON."""
+    try:
+        return kind.from_dict(_mapping(found))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SchemaRegistryError(200, -1, f"the response has another form than a registry's: {error}") from None
+
+
+def _with_text(registered: RegisteredSchema) -> RegisteredSchema:
+    if isinstance(registered.schema.schema_str, str):
+        return registered
+    raise SchemaRegistryError(200, -1, "the response has no text of the schema. Is the url a registry's?")
 
 
 def _id_of(registered: RegisteredSchema) -> int:

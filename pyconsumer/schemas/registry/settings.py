@@ -5,6 +5,7 @@ An unknown key is an error that names the nearest known one. Secrets are in no `
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.settings.config import nearest
 
-__all__ = ["BearerSettings", "RegistrySettings"]
+__all__ = ["BearerSettings", "RegistrySettings", "header_text"]
 
 #: Keys of confluent-kafka's client that have no effect here, each with the way out.
 _NOT_SUPPORTED: Final = {
@@ -126,7 +127,7 @@ class _Reader:
             key=key,
             key_password=key_password,
             proxy=self._text("proxy", secret=True),
-            timeout_s=self._number("timeout", _DEFAULT_TIMEOUT_S, low=0.001),
+            timeout_s=min(self._number("timeout", _DEFAULT_TIMEOUT_S, low=0.001), threading.TIMEOUT_MAX),
             max_retries=int(self._number("max.retries", 3)),
             retry_wait_s=self._number("retries.wait.ms", 1000) / 1000,
             retry_max_wait_s=self._number("retries.max.wait.ms", 20_000) / 1000,
@@ -150,6 +151,10 @@ class _Reader:
         shown = "it is not shown" if secret else repr(value)
         raise ConfigurationError(f"{name} must be text, not a {type(value).__name__} ({shown})")
 
+    def _header(self, name: str) -> str | None:
+        value = self._text(name, secret=True)
+        return None if value is None else header_text(name, value)
+
     def _number(self, name: str, default: float, *, low: float = 0) -> float:
         value = self._take(name)
         if value is None:
@@ -169,7 +174,8 @@ class _Reader:
         if not texts or not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
             raise ConfigurationError("the registry's address is missing: give url, such as 'http://localhost:8081'")
         users: set[tuple[str, str]] = set()
-        urls = tuple(_checked_url(text.strip(), users) for text in texts)
+        is_secret = any("@" in text for text in texts)  # a comma in a password makes two texts of it
+        urls = tuple(_checked_url(text.strip(), users, is_secret) for text in texts)
         info = self._text("basic.auth.user.info", secret=True)
         self._take("basic.auth.credentials.source")  # Java's name for where they stand: it follows from the keys here
         if info is not None:
@@ -191,16 +197,16 @@ class _Reader:
 
     def _bearer(self) -> BearerSettings | None:
         source = self._text("bearer.auth.credentials.source")
-        token = self._text("bearer.auth.token", secret=True)
+        token = self._header("bearer.auth.token")
         bearer = BearerSettings(
             source=(source or "STATIC_TOKEN").upper(),
             token=token,
-            logical_cluster=self._text("bearer.auth.logical.cluster"),
-            identity_pool=self._text("bearer.auth.identity.pool.id"),
+            logical_cluster=self._header("bearer.auth.logical.cluster"),
+            identity_pool=self._header("bearer.auth.identity.pool.id"),
             client_id=self._text("bearer.auth.client.id"),
             client_secret=self._text("bearer.auth.client.secret", secret=True),
             scope=self._text("bearer.auth.scope"),
-            endpoint=self._text("bearer.auth.issuer.endpoint.url"),
+            endpoint=self._endpoint(),
             function=self._take("bearer.auth.custom.provider.function"),
             function_config=self._take("bearer.auth.custom.provider.config") or {},
         )
@@ -225,6 +231,21 @@ class _Reader:
             raise ConfigurationError(f"bearer.auth.credentials.source={bearer.source} needs {' and '.join(missing)}")
         return bearer
 
+    def _endpoint(self) -> str | None:
+        """Return the address of the authorization server without a login, which would not be sent."""
+        name = "bearer.auth.issuer.endpoint.url"
+        text = self._text(name, secret=True)
+        if not text:
+            return text
+        try:
+            parts = urlsplit(text.strip())
+            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            is_url = False
+        if not is_url or "@" in parts.path or parts.netloc.count("@") > 1:
+            raise ConfigurationError(f"{name} must have the form http[s]://host[:port][/path] (it is not shown)")
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
     def _check_rest(self) -> None:
         for name in self._rest:
             if name in _NOT_SUPPORTED:
@@ -234,18 +255,37 @@ class _Reader:
             raise ConfigurationError(f"unknown registry setting {name!r}{hint}")
 
 
-def _checked_url(text: str, users: set[tuple[str, str]]) -> str:
-    """Return a URL without its login, which is added to ``users``."""
+def header_text(name: str, value: str) -> str:
+    """Return the text of a header without the space around it, such as the line's end of a file with a token.
+
+    Raises:
+        ConfigurationError: it has control characters, or others than ASCII's. The message does not show it.
+    """
+    text = value.strip()
+    if not all(" " <= character <= "~" for character in text):
+        raise ConfigurationError(
+            f"{name} has characters that a header cannot have, such as a new line (it is not shown)"
+        )
+    return text
+
+
+def _checked_url(text: str, users: set[tuple[str, str]], is_secret: bool) -> str:
+    """Return a URL without its login, which is added to ``users``. A secret one is not shown in the error."""
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        shown = text.rpartition("@")[2] if "@" in text else text
-        raise ConfigurationError(
-            f"a registry's url has the form http[s]://host[:port][/path], not {shown!r}. Separate several by commas"
-        )
+    is_url = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+    if not is_url or "@" in parts.path or parts.netloc.count("@") > 1:
+        form = "a registry's url has the form http[s]://host[:port][/path]"
+        if is_secret:
+            raise ConfigurationError(
+                f"{form}. It is not shown, as it may have a login: write /, comma, @, ? and # in it as %2F, %2C, %40,"
+                " %3F and %23, or give basic.auth.user.info"
+            )
+        raise ConfigurationError(f"{form}, not {text!r}. Separate several by commas")
+    assert parts.hostname is not None
     if parts.username is not None:
         users.add((unquote(parts.username), unquote(parts.password or "")))
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

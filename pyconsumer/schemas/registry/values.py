@@ -1,7 +1,7 @@
 """Values of a Schema Registry: schemas, references, metadata, rules and settings, to and from its JSON.
 
 Names and the order of fields are confluent-kafka's. All values but :class:`ServerConfig` are immutable. A field that
-a newer registry adds is ignored.
+a newer registry adds is ignored. A value of another kind than the field's is a ``ValueError`` that names it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,36 @@ __all__ = [
 
 def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _object(found: Any, place: str) -> Mapping[str, Any]:
+    """Return a JSON object. ``place`` is its name, for the message of a ValueError."""
+    if isinstance(found, Mapping):
+        return found
+    raise ValueError(f"{place} is an object, not {type(found).__name__}")
+
+
+def _list(found: Any, place: str) -> Sequence[Any]:
+    """Return a JSON array, an empty one for null. See :func:`_object`."""
+    if found is None:
+        return []
+    if isinstance(found, list | tuple):
+        return found
+    raise ValueError(f"{place} is a list, not {type(found).__name__}")
+
+
+def _text(found: Any, place: str) -> str | None:
+    """Return a text or None. See :func:`_object`."""
+    if found is None or isinstance(found, str):
+        return found
+    raise ValueError(f"{place} is text, not {type(found).__name__}")
+
+
+def _whole(found: Any, place: str) -> int | None:
+    """Return a whole number or None. See :func:`_object`."""
+    if found is None or type(found) is int:
+        return found
+    raise ValueError(f"{place} is a whole number, not {type(found).__name__}")
 
 
 class RuleKind(StrEnum):
@@ -83,7 +113,7 @@ class RuleParams:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        return cls(dict(found))
+        return cls(dict(_object(found, cls.__name__)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +168,7 @@ class Rule:
             kind=_member(RuleKind, found.get("kind")),
             mode=_member(RuleMode, found.get("mode")),
             type=found.get("type"),
-            tags=found.get("tags"),
+            tags=None if found.get("tags") is None else _list(found["tags"], "tags"),
             params=None if found.get("params") is None else RuleParams.from_dict(found["params"]),
             expr=found.get("expr"),
             on_success=found.get("onSuccess"),
@@ -174,8 +204,11 @@ class RuleSet:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         def rules(name: str) -> list[Rule] | None:
-            return None if found.get(name) is None else [Rule.from_dict(each) for each in found[name]]
+            if found.get(name) is None:
+                return None
+            return [Rule.from_dict(_object(each, f"a rule of {name}")) for each in _list(found[name], name)]
 
+        found = _object(found, "ruleSet")
         return cls(rules("migrationRules"), rules("domainRules"), rules("encodingRules"), found.get("enableAt"))
 
 
@@ -190,7 +223,7 @@ class MetadataTags:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        return cls(dict(found))
+        return cls(dict(_object(found, cls.__name__)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +237,7 @@ class MetadataProperties:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        return cls(dict(found))
+        return cls(dict(_object(found, cls.__name__)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +263,12 @@ class Metadata:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        found = _object(found, "metadata")
         tags, properties = found.get("tags"), found.get("properties")
         return cls(
             None if tags is None else MetadataTags.from_dict(tags),
             None if properties is None else MetadataProperties.from_dict(properties),
-            found.get("sensitive"),
+            None if found.get("sensitive") is None else _list(found["sensitive"], "sensitive"),
         )
 
 
@@ -247,6 +281,7 @@ class SchemaVersion:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        found = _object(found, "a version")
         return cls(found.get("subject"), found.get("version"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -272,7 +307,8 @@ class SchemaReference:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        return cls(found.get("name"), found.get("subject"), found.get("version"))
+        found = _object(found, "a reference")
+        return cls(found.get("name"), found.get("subject"), _whole(found.get("version"), "version of a reference"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +342,9 @@ class Schema:
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         metadata, rule_set = found.get("metadata"), found.get("ruleSet")
         return cls(
-            found.get("schema"),
-            found.get("schemaType") or "AVRO",
-            [SchemaReference.from_dict(each) for each in found.get("references") or ()],
+            _text(found.get("schema"), "schema"),
+            _text(found.get("schemaType"), "schemaType") or "AVRO",
+            [SchemaReference.from_dict(each) for each in _list(found.get("references"), "references")],
             None if metadata is None else Metadata.from_dict(metadata),
             None if rule_set is None else RuleSet.from_dict(rule_set),
         )
@@ -339,7 +375,11 @@ class RegisteredSchema:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         return cls(
-            found.get("subject"), found.get("version"), found.get("id"), found.get("guid"), Schema.from_dict(found)
+            found.get("subject"),
+            found.get("version"),
+            _whole(found.get("id"), "id"),
+            _text(found.get("guid"), "guid"),
+            Schema.from_dict(found),
         )
 
 
@@ -410,5 +450,5 @@ def _member(kind: type[Enum], value: str | None) -> Any:
         return None
     try:
         return kind(value)
-    except ValueError:
+    except (ValueError, TypeError):
         return value

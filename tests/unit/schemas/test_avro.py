@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from concurrent.futures import wait
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,13 +17,17 @@ from pyconsumer.protocol.avro import AvroDecodeError, AvroEncodeError, AvroResol
 from pyconsumer.schemas import (
     AvroDeserializer,
     AvroSerializer,
+    IncompatibleSchemaError,
+    InvalidSchemaError,
     MessageField,
     Rule,
     RuleSet,
     Schema,
     SchemaFramingError,
+    SchemaNotFoundError,
     SchemaReference,
     SchemaRegistryAccessError,
+    SchemaRegistryError,
     SchemaRegistryUnavailableError,
     SerializationContext,
     header_schema_id_serializer,
@@ -98,6 +103,30 @@ class TestSerializer:
         registry.add("orders-value", ORDER)
         later = AvroSerializer(registry, ORDER, conf={"auto.register.schemas": False})
         assert later({"id": 1}, VALUE)[:5] == b"\0\0\0\0\2"  # type: ignore[index]
+
+    @pytest.mark.parametrize(
+        ("error", "registers", "message"),
+        [
+            (SchemaNotFoundError(404, 40403, "Schema not found"), False, "is not registered under"),
+            (IncompatibleSchemaError(409, 409, "incompatible"), True, "cannot be registered under"),
+        ],
+        ids=["lookup", "registration"],
+    )
+    def test_a_refused_schema_is_asked_for_again_after_a_second(
+        self, registry: FakeRegistry, error: Exception, registers: bool, message: str
+    ) -> None:
+        now = 0.0
+        serializer = AvroSerializer(registry, ORDER, conf={"auto.register.schemas": registers})
+        serializer._loader._now = lambda: now
+        registry.error = error
+        for at, calls in ((0.0, 1), (0.9, 1), (1.1, 2)):
+            now = at
+            with pytest.raises(SerializationError, match=message):
+                serializer({"id": 1}, VALUE)
+            assert len(registry.calls) == calls
+        registry.add("orders-value", ORDER)
+        registry.error, now = None, 2.2
+        assert serializer({"id": 1}, VALUE) == b"\0\0\0\0\1\2\0"
 
     def test_the_latest_version_or_an_id_gives_the_schema(self, registry: FakeRegistry) -> None:
         registry.add("orders-value", ORDER)
@@ -255,6 +284,42 @@ class TestDeserializer:
         registry.error = None
         assert arrive(lambda: side.deserialize("orders", [], b"\0\0\0\0\1\2\0")) == {"id": 1, "note": None}
 
+    @pytest.mark.parametrize(
+        ("error", "is_retriable"),
+        [
+            (SchemaRegistryError(302, -1, "moved"), True),
+            (SchemaRegistryError(400, 400, "bad request"), True),
+            (SchemaRegistryError(407, -1, "proxy login"), True),
+            (SchemaRegistryError(200, -1, "the response is no JSON: '<html>'"), True),
+            (SchemaNotFoundError(404, -1, "a page"), True),
+            (SchemaNotFoundError(404, 404, "HTTP 404 Not Found"), True),
+            (InvalidSchemaError(422, 42201, "invalid"), True),
+            (SchemaRegistryAccessError(403, 40301, "forbidden"), False),
+            (ConfigurationError("no subject"), False),
+            (MemoryError(), True),
+            (RuntimeError("can't start new thread"), True),
+            (ValueError("odd"), True),
+            (RecursionError("deep"), True),
+        ],
+        ids=repr,
+    )
+    def test_an_error_on_the_way_to_the_schema_is_none_of_the_record_and_not_kept(
+        self, registry: FakeRegistry, error: Exception, is_retriable: bool
+    ) -> None:
+        registry.add("orders-value", ORDER)
+        side = AvroDeserializer(registry).bind("value")
+        registry.error = error
+        with pytest.raises(SchemaUnavailableError, match="the schema 1: ") as caught:
+            arrive(lambda: side.deserialize("orders", [], b"\0\0\0\0\1\2\0"))
+        assert caught.value.retriable is is_retriable
+        registry.error = None
+        assert arrive(lambda: side.deserialize("orders", [], b"\0\0\0\0\1\2\0")) == {"id": 1, "note": None}
+
+    def test_a_schema_without_a_text_is_an_error_of_the_registry(self, registry: FakeRegistry) -> None:
+        registry.add("orders-value", Schema(None))
+        with pytest.raises(SchemaUnavailableError, match="no text of the schema"):
+            AvroDeserializer(registry)(b"\0\0\0\0\1\2", VALUE)
+
 
 class TestReferences:
     ITEM = '{"type": "record", "name": "shop.Item", "fields": [{"name": "n", "type": "int"}]}'
@@ -324,6 +389,50 @@ class TestLoader:
                 arrive(lambda: loader.get(5, "x"))
             assert len(registry.calls) == calls
 
+    def test_all_that_wait_for_a_schema_share_the_failure_of_one_job(self) -> None:
+        registry = FakeRegistry()
+        registry.error = SchemaRegistryUnavailableError(-1, -1, "refused")
+        registry.open.clear()
+        loader: Loader[Any] = Loader(registry.get_schema)
+        errors: list[Exception] = []
+        count = 5
+        joined = threading.Semaphore(0)
+        get = loader.get
+
+        def count_joined(key: Any, name: str) -> Any:
+            try:
+                return get(key, name)
+            finally:
+                joined.release()
+
+        loader.get = count_joined  # type: ignore[method-assign]
+
+        def wait_for_it() -> None:
+            try:
+                loader.wait(1, "the schema 1")
+            except Exception as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=wait_for_it) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert joined.acquire(timeout=30)
+        registry.open.set()
+        for thread in threads:
+            thread.join(30)
+        assert [type(error) for error in errors] == [SchemaUnavailableError] * count
+        assert registry.calls == ["id 1"]
+
+    def test_a_thread_that_cannot_start_is_no_error_of_the_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", fail)
+        loader: Loader[Any] = Loader(FakeRegistry().get_schema)
+        with pytest.raises(SchemaUnavailableError, match="can't start new thread"):
+            loader.get(1, "the schema 1")
+
     def test_results_that_end_are_loaded_again(self) -> None:
         now = 0.0
         registry = FakeRegistry()
@@ -333,6 +442,32 @@ class TestLoader:
             now = at
             assert arrive(lambda: loader.get(1, "x")).schema_str == '"int"'
             assert len(registry.calls) == calls
+
+    def test_a_result_that_ended_is_kept_while_it_cannot_be_loaded_again(self) -> None:
+        now = 0.0
+        registry = FakeRegistry()
+        registry.add("a", '"int"')
+        loader: Loader[Any] = Loader(registry.get_latest_version, 10.0, now=lambda: now)
+        assert arrive(lambda: loader.get("a", "x")).schema_id == 1
+        registry.error = SchemaRegistryUnavailableError(-1, -1, "refused")
+        now = 10.1
+        assert arrive(lambda: loader.get("a", "x")).schema_id == 1
+        assert loader.wait("a", "x").schema_id == 1
+        assert len(registry.calls) == 2, "it is not tried with each record"
+        registry.error = None
+        registry.add("a", '"long"')
+        registry.open.clear()
+        now = 11.2
+        assert loader.get("a", "x").schema_id == 1, "a try after a failure holds up no record"
+        job = loader._jobs["a"]
+        registry.open.set()
+        job.result(30)
+        assert loader.get("a", "x").schema_id == 2
+        assert len(registry.calls) == 3
+        registry.error = SchemaNotFoundError(404, 40401, "Subject not found")
+        now = 21.3
+        with pytest.raises(SchemaNotFoundError):
+            arrive(lambda: loader.get("a", "x"))
 
     @pytest.mark.parametrize("lifetime_s", [math.inf, 10.0])
     def test_the_number_of_results_is_bounded(self, lifetime_s: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,20 @@ def test_a_flight_that_is_given_back_is_led_by_another() -> None:
     assert cache.begin(_KEY)[2]
 
 
+def test_a_flight_whose_time_is_over_is_given_back_by_the_next_caller() -> None:
+    cache, clock = _cache()
+    flight = cache.begin(_KEY, clock.now() + 5)[1]
+    assert cache.begin(_KEY, clock.now() + 10)[1] is flight
+    clock.advance(5)
+    _, second, leads = cache.begin(_KEY, clock.now() + 10)
+    assert leads
+    assert flight.result() is ABANDONED
+    cache.finish(_KEY, flight, "late")
+    assert cache.peek(_KEY) is None
+    cache.finish(_KEY, second, "schema")
+    assert cache.peek(_KEY) == "schema"
+
+
 def test_an_answer_from_before_a_change_is_not_kept() -> None:
     cache, _ = _cache()
     key = ("latest", "orders-value")

@@ -112,6 +112,53 @@ def test_a_missing_schema_is_asked_for_again_after_a_second() -> None:
     assert client.run("get_schema", 1, None, None, None) == _STRING
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"ruleSet": {"domainRules": [1]}}, "a rule of domainRules is an object, not int"),
+        ({"ruleSet": {"domainRules": 1}}, "domainRules is a list, not int"),
+        ({"ruleSet": {"domainRules": [{"params": [1]}]}}, "RuleParams is an object, not list"),
+        ({"ruleSet": 7}, "ruleSet is an object, not int"),
+        ({"references": 5}, "references is a list, not int"),
+        ({"references": ["a"]}, "a reference is an object, not str"),
+        ({"references": [{"name": "a", "subject": "a", "version": "x"}]}, "version of a reference is a whole number"),
+        ({"metadata": "m"}, "metadata is an object, not str"),
+        ({"metadata": {"properties": 1}}, "MetadataProperties is an object, not int"),
+        ({"guid": 5}, "guid is text, not int"),
+    ],
+    ids=str,
+)
+def test_a_response_of_another_form_is_an_error_that_names_it(body: Any, message: str) -> None:
+    client = _Client({"GET /schemas/ids/1": (200, {"schema": '"int"', **body})})
+    with pytest.raises(SchemaRegistryError, match=message):
+        client.run("get_schema", 1, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "place"),
+    [
+        ("get_subjects", (None, False, False, 0, -1), "GET /subjects"),
+        ("get_schema_versions", (1, None, False, 0, -1), "GET /schemas/ids/1/versions"),
+        ("delete_version", ("a", 1, False), "DELETE /subjects/a/versions/1"),
+        ("get_compatibility", (None,), "GET /config"),
+        ("get_mode", (None,), "GET /mode"),
+    ],
+)
+def test_a_response_of_another_type_is_an_error_of_the_registry(name: str, args: Any, place: str) -> None:
+    for body in (None, {"x": 1}):
+        with pytest.raises(SchemaRegistryError, match=r"where a .* was expected|has no|is NoneType"):
+            _Client({place: (200, body)}).run(name, *args)
+
+
+@pytest.mark.parametrize("body", [{}, {"schema": None}, {"schema": 5}])
+def test_an_answer_without_the_text_of_the_schema_is_refused_and_not_kept(body: Any) -> None:
+    client = _Client({"GET /schemas/ids/1": (200, body), "GET /schemas/guids/ab": (200, body)})
+    for name, *args in (("get_schema", 1, None, None, None), ("get_schema_by_guid", "ab", None)):
+        with pytest.raises(SchemaRegistryError, match=r"text of the schema|schema is text"):
+            client.run(name, *args)
+    assert client.calls.peek_schema(1) is None
+
+
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
 def test_other_errors_are_not_kept(status: int) -> None:
     client = _Client({"GET /schemas/ids/1": (status, {"error_code": status, "message": "no"})})

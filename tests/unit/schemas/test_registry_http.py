@@ -7,6 +7,8 @@ import base64
 import json
 import socket
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +24,9 @@ from pyconsumer.schemas import (
     SchemaRegistryTimeoutError,
     SchemaRegistryUnavailableError,
 )
+from pyconsumer.schemas.registry.exchange import Attempt, HttpRequest, HttpResponse, NoResponse
+from pyconsumer.schemas.registry.http import Transport
+from pyconsumer.schemas.registry.settings import RegistrySettings
 from tests.support.certificates import make_certificates
 
 _ONCE = {"max.retries": 0, "timeout": 20}
@@ -152,6 +157,23 @@ def test_redirects_are_followed_within_bounds(serve: Serve) -> None:
             client.get_versions("odd")
 
 
+@pytest.mark.parametrize("address", ["http://[bad/", "http://u:s3cr3t@a:99999/x"])
+def test_a_redirect_to_no_url_is_an_error_that_says_so(serve: Serve, address: str) -> None:
+    server = serve(lambda request: request.send(307, Location=address))
+    with (
+        SchemaRegistryClient({"url": server.url, **_ONCE}) as client,
+        pytest.raises(SchemaRegistryError, match=r"redirects to .*, which is no URL") as caught,
+    ):
+        client.get_subjects()
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_call_may_have_all_the_time_there_is(serve: Serve) -> None:
+    server = serve(lambda request: request.send(200, ["a"]))
+    with SchemaRegistryClient({"url": server.url, "timeout": 1e11}) as client:
+        assert client.get_subjects() == ["a"]
+
+
 def test_a_response_is_bounded(serve: Serve) -> None:
     server = serve(lambda request: request.send(200, ["x" * 100_000]))
     with (
@@ -176,6 +198,62 @@ def test_a_response_that_drips_ends_with_the_time_of_the_call(serve: Serve) -> N
         with pytest.raises(SchemaRegistryTimeoutError):
             client.get_subjects(timeout_ms=200)
         ended.set()
+
+
+@pytest.mark.parametrize("part", ["status", "headers", "body", "chunks"])
+def test_an_attempt_whose_answer_drips_ends_at_its_deadline(serve: Serve, part: str) -> None:
+    ended = threading.Event()
+    begins = {
+        "status": b"HTTP/1.1 2",
+        "headers": b"HTTP/1.1 200 OK\r\nX: ",
+        "body": b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+        "chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    }
+
+    def drip(request: _Handler) -> None:
+        request.wfile.write(begins[part])
+        while not ended.wait(0.02):
+            request.wfile.write(b"0")
+
+    server = serve(drip)
+    transport = Transport(RegistrySettings.of(server.url))
+    found: list[Any] = []
+    attempt = Attempt(server.url, HttpRequest("GET", "/"), 0.15)
+    thread = threading.Thread(target=lambda: found.append(transport.send(attempt)))
+    thread.start()
+    thread.join(5)
+    is_late = thread.is_alive()
+    ended.set()
+    thread.join(30)
+    transport.close()
+    assert not is_late
+    assert isinstance(found[0], NoResponse)
+
+
+def test_who_joined_a_call_that_is_late_makes_its_own() -> None:
+    with SchemaRegistryClient("http://127.0.0.1:1") as client:
+        sent: list[Attempt] = []
+        held = threading.Event()
+
+        class Sender:
+            def send(self, attempt: Attempt) -> HttpResponse:
+                sent.append(attempt)
+                if len(sent) == 1:
+                    held.wait(30)
+                return HttpResponse(200, {}, b'{"schema": "\\"int\\""}')
+
+            def close(self) -> None:
+                held.set()
+
+        client._transport = Sender()  # type: ignore[assignment]
+        late = client.fetch_schema(1, timeout_ms=100)
+        joined = client.fetch_schema(1, timeout_ms=20_000)
+        try:
+            assert joined.result(5).schema_str == '"int"'
+        finally:
+            held.set()
+        assert late.result(30).schema_str == '"int"'
+        assert len(sent) == 2
 
 
 def test_an_event_loop_runs_while_a_registry_does_not_answer(serve: Serve) -> None:
@@ -293,7 +371,42 @@ def test_a_function_gives_the_token(serve: Serve) -> None:
     assert [request[2]["Authorization"] for request in server.requests] == ["Bearer t-one", "Bearer t-two"]
 
 
-def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve: Serve) -> None:
+@pytest.mark.parametrize("token", ["s3cr3t\nX: y", "s3cr3t\x07", "s3cr3t\u20ac"])
+def test_a_token_that_is_no_header_is_in_no_message(token: str) -> None:
+    conf: dict[str, Any] = {
+        "url": "http://127.0.0.1:1",
+        "bearer.auth.credentials.source": "CUSTOM",
+        "bearer.auth.custom.provider.function": lambda config: {"bearer.auth.token": token},
+        **_ONCE,
+    }
+    with (
+        SchemaRegistryClient(conf) as client,
+        pytest.raises(SchemaRegistryError, match=r"bearer\.auth\.token has characters") as caught,
+    ):
+        client.get_subjects()
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_error_of_a_request_that_cannot_be_made_has_a_constant_text(serve: Serve) -> None:
+    server = serve(lambda request: request.send(200, []))
+    transport = Transport(RegistrySettings.of(server.url))
+    until = time.monotonic() + 20
+    for value in ("s3cr3t\nX: y", "s3cr3t\u20ac"):
+        answer = transport.exchange("GET", server.url, {"Authorization": value}, None, until)
+        assert isinstance(answer, NoResponse)
+        assert answer.final
+        assert "s3cr3t" not in answer.reason
+    with (
+        SchemaRegistryClient({"url": server.url, "basic.auth.user.info": "a:s3cr3t\ud800", **_ONCE}) as client,
+        pytest.raises(SchemaRegistryError, match="the request cannot be made") as caught,
+    ):
+        client.get_subjects()
+    assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
+    transport.close()
+
+
+@pytest.mark.parametrize("rejected", [{"Bearer t1"}, {"Bearer t1", "Bearer t2"}], ids=["once", "always"])
+def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve: Serve, rejected: set[str]) -> None:
     issued: list[bytes] = []
 
     def issue(request: _Handler) -> None:
@@ -301,7 +414,6 @@ def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve:
         request.send(200, {"access_token": f"t{len(issued)}", "expires_in": 3600})
 
     issuer = serve(issue)
-    rejected = {"Bearer t1"}
 
     def answer(request: _Handler) -> None:
         if len(server.requests) > 2 and request.headers["Authorization"] in rejected:
@@ -323,26 +435,43 @@ def test_client_credentials_get_a_token_that_is_kept_until_it_is_rejected(serve:
         client.get_subjects()
         client.get_subjects()
         assert issued == [b"grant_type=client_credentials&client_id=me&client_secret=s3cr3t&scope=registry"]
-        with pytest.raises(SchemaRegistryAccessError, match="expired") as caught:
+        if len(rejected) == 1:
             client.get_subjects()
-        assert "t1" not in str(caught.value)
-        client.get_subjects()
+        else:
+            with pytest.raises(SchemaRegistryAccessError, match="expired") as caught:
+                client.get_subjects()
+            assert "t2" not in str(caught.value)
         assert len(issued) == 2
+        assert [request[2]["Authorization"] for request in server.requests[2:]] == ["Bearer t1", "Bearer t2"]
 
 
-def test_an_authorization_server_that_fails_is_named_without_the_secret(serve: Serve) -> None:
-    issuer = serve(lambda request: request.send(400, {"error": "invalid_client"}))
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, SchemaRegistryAccessError),
+        (401, SchemaRegistryAccessError),
+        (429, SchemaRegistryUnavailableError),
+        (503, SchemaRegistryUnavailableError),
+    ],
+)
+def test_an_authorization_server_that_fails_is_named_without_the_secret(
+    serve: Serve, status: int, kind: type[SchemaRegistryError]
+) -> None:
+    issuer = serve(lambda request: request.send(status, {"error": "invalid_client"}))
     conf = {
         "url": issuer.url,
         "bearer.auth.credentials.source": "OAUTHBEARER",
         "bearer.auth.client.id": "me",
         "bearer.auth.client.secret": "s3cr3t",
         "bearer.auth.issuer.endpoint.url": f"{issuer.url}/token",
-        **_ONCE,
+        "max.retries": 1,
+        "retries.wait.ms": 0,
     }
     with (
         SchemaRegistryClient(conf) as client,
-        pytest.raises(SchemaRegistryUnavailableError, match="/token: it answered with status 400") as caught,
+        pytest.raises(kind, match=f"/token: it answered with status {status}") as caught,
     ):
         client.get_subjects()
+    assert type(caught.value) is kind
     assert "s3cr3t" not in str(caught.value)
+    assert len(issuer.requests) == (1 if kind is SchemaRegistryAccessError else 2)

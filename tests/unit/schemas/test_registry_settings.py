@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from typing import Any
 
@@ -38,6 +39,10 @@ def test_the_defaults_are_those_of_confluent_kafka_except_for_the_two_times() ->
     assert (settings.cache_capacity, settings.latest_ttl_s, settings.timeout_s) == (1000, 60.0, 30.0)
 
 
+def test_a_time_is_no_longer_than_a_thread_can_wait() -> None:
+    assert RegistrySettings.of({"url": "http://a", "timeout": 1e11}).timeout_s == threading.TIMEOUT_MAX
+
+
 def test_an_unknown_key_names_the_nearest() -> None:
     assert _refused({"url": "http://a", "cache.latest.ttl.secs": 1}) == (
         "unknown registry setting 'cache.latest.ttl.secs': did you mean 'cache.latest.ttl.sec'?"
@@ -65,6 +70,9 @@ def test_an_unknown_key_names_the_nearest() -> None:
         ({"url": "http://a", "bearer.auth.credentials.source": "MAGIC"}, "CUSTOM and a function"),
         ({"url": "http://a", "bearer.auth.credentials.source": "OAUTHBEARER"}, "client.id.*client.secret.*endpoint"),
         ({"url": "http://a", "bearer.auth.token": "s3cr3t", "basic.auth.user.info": "u:s3cr3t"}, "not both"),
+        ({"url": "http://a", "bearer.auth.token": "s3cr3t\nX: y"}, "bearer.auth.token has characters"),
+        ({"url": "http://a", "bearer.auth.token": "s3cr3t\x00"}, "bearer.auth.token has characters"),
+        ({"url": "http://a", "bearer.auth.token": "s3cr3t\u20ac"}, "bearer.auth.token has characters"),
         ({"url": "https://a", "ssl.key.password": 5}, "ssl.key.password must be text"),
     ],
 )
@@ -93,6 +101,48 @@ def test_secrets_are_in_no_repr() -> None:
     assert "s3cr3t" not in repr(login)
     with SchemaRegistryClient({"url": "http://a", "basic.auth.user.info": "u:s3cr3t"}) as client:
         assert repr(client) == "SchemaRegistryClient(http://a)"
+
+
+def test_the_line_end_of_a_token_is_cut_off() -> None:
+    settings = RegistrySettings.of({"url": "http://a", "bearer.auth.token": " t0ken\r\n"})
+    assert settings.bearer is not None
+    assert settings.bearer.token == "t0ken"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://bob:s3cr3t,s3cr3t2@host",
+        "http://bob:12/s3cr3t@host",
+        "http://bob:s3cr3t/34@host",
+        "http://bob:12,s3cr3t@host",
+        "http://bob:s3cr3t#4@host",
+        "http://bob:s3cr3t?4@host",
+        "http://bob:12@s3cr3t@host",
+        "http://a,http://bob:s3cr3t,4@host",
+    ],
+)
+def test_a_login_that_is_not_quoted_is_refused_and_no_part_is_shown(url: str) -> None:
+    message = _refused(url)
+    assert "It is not shown" in message
+    assert "bob" not in message
+    assert "host'" not in message
+
+
+def test_the_login_of_an_authorization_server_is_shown_nowhere() -> None:
+    conf = {
+        "url": "http://a",
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.client.id": "me",
+        "bearer.auth.client.secret": "x",
+    }
+    name = "bearer.auth.issuer.endpoint.url"
+    settings = RegistrySettings.of({**conf, name: "https://u:s3cr3t@issuer:1/token?x=1"})
+    assert "s3cr3t" not in repr(settings)
+    assert settings.bearer is not None
+    assert settings.bearer.endpoint == "https://issuer:1/token?x=1"
+    for url in ("https://u:12/s3cr3t@issuer", "u:s3cr3t@issuer", "https://u:s3cr3t/@issuer", "https://[s3cr3t"):
+        assert "(it is not shown)" in _refused({**conf, name: url})
 
 
 def test_a_login_in_a_url_may_be_quoted() -> None:
