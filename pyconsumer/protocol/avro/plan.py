@@ -15,7 +15,8 @@ Rules of resolution (Avro 1.12, "Schema Resolution")
 5. A writer's union is resolved branch by branch. A branch that does not resolve is an error when a value has it.
 6. Of a reader's union the first branch of the same type and full name counts, then the first that matches by rule 2,
    then the first that matches by promotion (as in Java).
-7. Logical types are those of the reader.
+7. Logical types are those of the reader. If the writer's type has another one, both must be times, or timestamps of
+   one kind, from milliseconds to microseconds. Decimals must have one scale and one precision.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer.protocol.avro.errors import AvroResolutionError
 from pyconsumer.protocol.avro.schema import AvroSchema
-from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field
+from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field, Logical
 
 __all__ = ["MAX_DECODED_BYTES", "MAX_LEVELS", "Node", "Op", "Plan", "Shape", "read_plan", "write_plan"]
 
@@ -286,6 +287,11 @@ class _Planner:
             raise AvroResolutionError(
                 f"{_at(where)}the writer's {writer.name!r} has {writer.size} bytes, the reader's {reader.size}"
             )
+        if not _is_exact(writer.logical, reader.logical):
+            raise AvroResolutionError(
+                f"{_at(where)}the writer's logical type {_described(writer.logical)} cannot be read as the reader's"
+                f" {_described(reader.logical)}"
+            )
         logical = _logical_node(writer, reader)
         if logical is not None:
             return logical
@@ -305,6 +311,8 @@ def _logical_node(writer: AvroType, reader: AvroType) -> Node | None:
     logical = reader.logical
     if logical is None:
         return None
+    if writer.logical is not None:
+        logical = writer.logical  # its unit is that of the bytes, and Python's types are those of both
     name = logical.name
     is_long = int(writer.kind == "long")
     if name.endswith(("timestamp-millis", "timestamp-micros")):
@@ -321,6 +329,26 @@ def _logical_node(writer: AvroType, reader: AvroType) -> Node | None:
         return Node(Op.DURATION, 12)
     op = {"date": Op.DATE, "time-millis": Op.TIME_MILLIS}.get(name)
     return None if op is None else Node(op)  # nanoseconds stay numbers: Python's types have none
+
+
+#: The reader's logical types that hold each value of a writer's one.
+_FINER: Final = {
+    "time-millis": "time-micros",
+    "timestamp-millis": "timestamp-micros",
+    "local-timestamp-millis": "local-timestamp-micros",
+}
+
+
+def _is_exact(written: Logical | None, wanted: Logical | None) -> bool:
+    """Return whether values of a writer's logical type are values of the reader's (rule 7)."""
+    if written is None or wanted is None or written == wanted:
+        return True
+    return _FINER.get(written.name) == wanted.name
+
+
+def _described(logical: Logical | None) -> str:
+    assert logical is not None
+    return f"decimal({logical.precision}, {logical.scale})" if logical.name == "decimal" else logical.name
 
 
 def _constant(missing: Field) -> Any:

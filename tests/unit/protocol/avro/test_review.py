@@ -1,0 +1,77 @@
+"""Tests of Avro's coders and schemas beyond the usual: other logical types, hostile schemas, plans and values."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, time
+from typing import Any
+
+import pytest
+
+from pyconsumer.protocol.avro import (
+    AvroResolutionError,
+    _pure,
+    parse_schema,
+    read_plan,
+)
+from pyconsumer.protocol.compiled import load_compiled
+
+
+@pytest.fixture(params=["compiled", "twin"])
+def coder(request: pytest.FixtureRequest) -> Any:
+    if request.param == "twin":
+        return _pure
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", 1)
+    if native is None:
+        pytest.skip(reason)
+    return native
+
+
+def parsed(source: Any) -> Any:
+    return parse_schema(json.dumps(source))
+
+
+def record(*fields: tuple[Any, ...], name: str = "R") -> dict[str, Any]:
+    """Return a record of fields (name, type) or (name, type, default)."""
+    made = [dict(zip(("name", "type", "default"), entry, strict=False)) for entry in fields]
+    return {"type": "record", "name": name, "fields": made}
+
+
+def logical(kind: str, name: str, **parts: int) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name, **parts}
+
+
+class TestOtherLogicalTypes:
+    @pytest.mark.parametrize(
+        ("writer", "reader", "value"),
+        [
+            (
+                logical("long", "timestamp-millis"),
+                logical("long", "timestamp-micros"),
+                datetime(1970, 1, 1, 0, 0, 0, 1000, UTC),
+            ),
+            (
+                logical("long", "local-timestamp-millis"),
+                logical("long", "local-timestamp-micros"),
+                datetime(1970, 1, 1, 0, 0, 0, 1000),
+            ),
+            (logical("int", "time-millis"), logical("long", "time-micros"), time(0, 0, 0, 1000)),
+        ],
+    )
+    def test_a_finer_unit_is_read_exactly(self, coder: Any, writer: Any, reader: Any, value: Any) -> None:
+        assert coder.Decoder(read_plan(parsed(writer), parsed(reader))).decode(b"\2") == value
+
+    @pytest.mark.parametrize(
+        ("writer", "reader"),
+        [
+            (logical("bytes", "decimal", precision=4, scale=2), logical("bytes", "decimal", precision=4, scale=1)),
+            (logical("bytes", "decimal", precision=4, scale=2), logical("bytes", "decimal", precision=5, scale=2)),
+            (logical("long", "timestamp-micros"), logical("long", "timestamp-millis")),
+            (logical("long", "timestamp-millis"), logical("long", "local-timestamp-millis")),
+            (logical("int", "date"), logical("long", "timestamp-millis")),
+            (logical("bytes", "decimal", precision=4), logical("string", "uuid")),
+        ],
+    )
+    def test_others_do_not_resolve(self, writer: Any, reader: Any) -> None:
+        with pytest.raises(AvroResolutionError, match="^a: the writer's logical type"):
+            read_plan(parsed(record(("a", writer))), parsed(record(("a", reader))))
