@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time as clock
 from datetime import UTC, datetime, time
 from typing import Any
 
 import pytest
 
 from pyconsumer.protocol.avro import (
+    AvroDuration,
+    AvroEncodeError,
     AvroResolutionError,
     _pure,
     parse_schema,
     read_plan,
+    write_plan,
 )
 from pyconsumer.protocol.compiled import load_compiled
 
@@ -75,3 +80,28 @@ class TestOtherLogicalTypes:
     def test_others_do_not_resolve(self, writer: Any, reader: Any) -> None:
         with pytest.raises(AvroResolutionError, match="^a: the writer's logical type"):
             read_plan(parsed(record(("a", writer))), parsed(record(("a", reader))))
+
+
+def write(coder: Any, source: Any, value: Any) -> bytes:
+    data: bytes = coder.Encoder(write_plan(parsed(source))).encode(value)
+    return data
+
+
+class TestRefusedValues:
+    @pytest.mark.parametrize(
+        ("source", "value"),
+        [
+            ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}, AvroDuration(-1, 0, 0)),
+            ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}, (1, 2)),
+            (logical("long", "timestamp-millis"), datetime(1, 1, 1)),
+        ],
+    )
+    def test_a_value_without_bytes_is_named(
+        self, coder: Any, source: Any, value: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TZ", "Europe/Berlin")
+        with contextlib.ExitStack() as stack:
+            stack.callback(clock.tzset)
+            clock.tzset()
+            with pytest.raises(AvroEncodeError, match="^a: "):
+                write(coder, record(("a", source)), {"a": value})
