@@ -514,7 +514,7 @@ class Encoder:
 
     def matches(self, value: Any, number: int = 0) -> bool:
         """Return whether a value has the type of a node. The choice of a union's branch uses this."""
-        return self._matches(self._nodes[number], value, 0)
+        return self._matches(number, value, 0, {})
 
     def _write(self, out: bytearray, number: int, value: Any, level: int) -> None:
         node = self._nodes[number]
@@ -601,12 +601,13 @@ class Encoder:
             null = 0 if nodes[0].op == Op.NULL else 1
             return (null if value is None else 1 - null), value
         best, most = -1, -1
+        refused: dict[tuple[int, int, int], Any] = {}
         for place, node in enumerate(nodes):
             if best >= 0 and nodes[best].op == Op.FLOAT:
                 if node.op == Op.DOUBLE:
                     return place, value
                 continue
-            if not self._matches(node, value, 0):
+            if not self._matches(branches[place].node, value, 0, refused):
                 continue
             if node.op != Op.RECORD:
                 best = place
@@ -621,17 +622,28 @@ class Encoder:
             raise _RefusedError(f"{_shown(value)} is none of the union's types: {names}")
         return best, value
 
-    def _matches(self, node: Node, value: Any, level: int) -> bool:
+    def _matches(self, number: int, value: Any, level: int, refused: dict[tuple[int, int, int], Any]) -> bool:
+        """Compare a value with a type. ``refused`` keeps the pairs that do not fit, with the values of their ids."""
+        node = self._nodes[number]
         scalar = _MATCHES.get(node.op)
         if scalar is not None:
             return scalar(node, value)
+        known = number, id(value), level
+        if known in refused:
+            return False
+        if self._matches_nested(node, value, level, refused):
+            return True
+        refused[known] = value
+        return False
+
+    def _matches_nested(self, node: Node, value: Any, level: int, refused: dict[tuple[int, int, int], Any]) -> bool:
         if node.op == Op.UNION:
             if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
                 for link in self._links[node.a : node.a + node.b]:
                     if link.key == value[0]:
-                        return self._matches(self._nodes[link.node], value[1], level)
+                        return self._matches(link.node, value[1], level, refused)
             branches = self._links[node.a : node.a + node.b]
-            return any(self._matches(self._nodes[link.node], value, level) for link in branches)
+            return any(self._matches(link.node, value, level, refused) for link in branches)
         if level >= MAX_LEVELS:
             return False
         level += 1
@@ -639,13 +651,13 @@ class Encoder:
             return (
                 isinstance(value, Sequence)
                 and not isinstance(value, (str, bytes, bytearray, memoryview))
-                and all(self._matches(self._nodes[node.a], item, level) for item in value)
+                and all(self._matches(node.a, item, level, refused) for item in value)
             )
         if not isinstance(value, Mapping):
             return False
         if node.op == Op.MAP:
             return all(
-                isinstance(key, str) and self._matches(self._nodes[node.a], item, level) for key, item in value.items()
+                isinstance(key, str) and self._matches(node.a, item, level, refused) for key, item in value.items()
             )
         if "-type" in value and value["-type"] != node.of.name:
             return False
@@ -655,7 +667,7 @@ class Encoder:
                 if link.default is not None:
                     continue
                 item = None
-            if not self._matches(self._nodes[link.node], item, level):
+            if not self._matches(link.node, item, level, refused):
                 return False
         return True
 

@@ -157,6 +157,7 @@ class _Planner:
         self.plan = Plan()
         self._named = return_record_name
         self._known: dict[tuple[int, int], int] = {}  # by the identities of both types
+        self._refused: dict[tuple[int, int], tuple[str, str]] = {}  # the places and the messages, by the same
 
     def same(self, kind: AvroType) -> int:
         """Plan a type as it is written, without the reader's part of it."""
@@ -174,9 +175,16 @@ class _Planner:
         pair = id(writer), id(reader)
         found = self._known.get(pair)
         if found is None:
+            if pair in self._refused:
+                place, text = self._refused[pair]
+                raise AvroResolutionError(_moved(text, place, where))
             found = self._known[pair] = len(self.plan.nodes)
             self.plan.nodes.append(Node(Op.NULL))
-            self.plan.nodes[found] = fill(writer, reader, where)
+            try:
+                self.plan.nodes[found] = fill(writer, reader, where)
+            except AvroResolutionError as error:
+                self._refused[pair] = where, str(error)
+                raise
         return found
 
     def _add(self, node: Node) -> int:
@@ -365,6 +373,14 @@ def _constant(missing: Field) -> Any:
 
 def _at(where: str) -> str:
     return f"{where}: " if where else ""
+
+
+def _moved(text: str, place: str, where: str) -> str:
+    """Return an error's message for another place."""
+    rest = text.removeprefix(place)
+    if not place and where:
+        return f"{where}: {rest}"
+    return f"{where}{rest}" if where else rest.lstrip(".: ")
 
 
 def _short(name: str) -> str:

@@ -105,3 +105,46 @@ class TestRefusedValues:
             clock.tzset()
             with pytest.raises(AvroEncodeError, match="^a: "):
                 write(coder, record(("a", source)), {"a": value})
+
+
+TWO = {
+    "type": "record",
+    "name": "A",
+    "fields": [
+        {
+            "name": "u",
+            "type": [
+                "null",
+                "A",
+                {
+                    "type": "record",
+                    "name": "B",
+                    "fields": [{"name": "u", "type": ["null", "A", "B"]}, {"name": "x", "type": "int"}],
+                },
+            ],
+        },
+        {"name": "x", "type": "int"},
+    ],
+}
+
+
+class TestTimeToChoose:
+    def test_a_wrong_leaf_below_similar_branches(self, coder: Any) -> None:
+        value: dict[str, Any] = {"u": None, "x": "wrong"}
+        for _ in range(40):
+            value = {"u": value, "x": 1}
+        with pytest.raises(AvroEncodeError, match="u: a dict is none of the union's types"):
+            write(coder, TWO, value)
+
+    def test_refused_branches_of_similar_records(self) -> None:
+        writer, reader = wide(40, "int"), wide(40, "string")
+        with pytest.raises(AvroResolutionError, match="x: a int of the writer is no string of the reader"):
+            read_plan(writer, reader)
+
+
+def wide(levels: int, leaf: str) -> Any:
+    """Return a schema of records, each with two fields of one union with the next, and one field that differs."""
+    source: Any = record(("x", leaf), name="R0")
+    for level in range(1, levels):
+        source = record(("a", ["null", source]), ("b", ["null", f"R{level - 1}"]), ("x", leaf), name=f"R{level}")
+    return parsed(source)
