@@ -8,9 +8,10 @@ Rules of decoding
    union is in range. Text is UTF-8. No byte is left at the end.
 2. A length or a count is at least 0. A count below 0 is followed by the size of the block in bytes, which must be
    right. A block that is skipped by its size is not looked into.
-3. A value decodes to at most ``max_decoded_bytes``. The bytes of texts, bytes and fixed values count. So do 8 for each
-   item of an array, and 16 and its key for each entry of a map. A record counts 64, and 8 for each field. Skipped items
-   count, too, so that 10^9 items of no bytes come to an end.
+3. A value decodes to at most ``max_decoded_bytes``. The bytes of texts, bytes and fixed values count. So do 64 for
+   each array and each map, 8 for each item of an array, and 64 and its key for each entry of a map. A record counts 64,
+   and 8 for each field of the reader or, if they are more, of the writer. Skipped items count, too, so that 10^9 items
+   of no bytes come to an end.
 4. Records, arrays and maps nest at most ``MAX_LEVELS`` deep.
 5. A number that Python's date or time cannot hold is an error.
 
@@ -253,7 +254,7 @@ class Decoder:
         return found
 
     def _record(self, cursor: _Cursor, node: Node, level: int) -> dict[str, Any]:
-        cursor.charge(64 + 8 * node.b)
+        cursor.charge(64 + 8 * node.c)
         found: dict[str, Any] = node.of.template.copy()
         for link in self._links[node.a : node.a + node.b]:
             try:
@@ -269,13 +270,14 @@ class Decoder:
     def _items(self, cursor: _Cursor, node: Node, level: int) -> Any:
         is_map = node.op == Op.MAP
         found: Any = {} if is_map else []
+        cursor.charge(64)
         while True:
             count, end = cursor.block()
             if count == 0:
                 _check_block(cursor, end)
                 return found
             for _ in range(count):
-                cursor.charge(16 if is_map else 8)
+                cursor.charge(64 if is_map else 8)
                 key = _text(cursor) if is_map else None
                 try:
                     item = self._read(cursor, node.a, level)
@@ -314,13 +316,14 @@ class Decoder:
         elif level >= MAX_LEVELS:
             raise _RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
         elif op == Op.RECORD:
-            cursor.charge(64 + 8 * node.b)
+            cursor.charge(64 + 8 * node.c)
             for link in self._links[node.a : node.a + node.b]:
                 self._skip(cursor, link.node, level + 1)
         else:
             self._skip_items(cursor, node, level + 1)
 
     def _skip_items(self, cursor: _Cursor, node: Node, level: int) -> None:
+        cursor.charge(64)
         while True:
             count, end = cursor.block()
             if end >= 0:
@@ -330,7 +333,7 @@ class Decoder:
             if end >= 0:
                 continue
             for _ in range(count):
-                cursor.charge(16 if node.op == Op.MAP else 8)
+                cursor.charge(64 if node.op == Op.MAP else 8)
                 if node.op == Op.MAP:
                     size = cursor.long()
                     if size < 0:

@@ -46,7 +46,8 @@ class Op:
     * ENUM: the object has the reader's symbols by the writer's index, None for one that is refused.
     * ARRAY, MAP: a = node of the items.
     * UNION: a = first link, b = number of branches.
-    * RECORD: a = first link, b = number of links. The object is a :class:`Shape`.
+    * RECORD: a = first link, b = number of links, c = the larger one of b and the number of keys. The object is a
+      :class:`Shape`.
     * NAMED: a = node. The object is the name: the value becomes a pair (name, value).
     * DEFAULT: a = node. The object has the bytes of the default, which are read instead of the data.
     * REFUSED: the object is the reason.
@@ -205,7 +206,7 @@ class _Planner:
         if kind.kind == "record":
             steps = [Link(self.same(f.type), f.name, f.default_bytes) for f in kind.fields]
             shape = Shape(kind.name, dict.fromkeys(f.name for f in kind.fields))
-            return Node(Op.RECORD, self._link(steps), len(steps), 0, shape)
+            return Node(Op.RECORD, self._link(steps), len(steps), len(steps), shape)
         if kind.kind in ("array", "map"):
             return Node(Op.ARRAY if kind.kind == "array" else Op.MAP, self.same(kind.items))
         return self._scalar(kind, kind, where)
@@ -280,7 +281,8 @@ class _Planner:
                 continue
             node = self.resolve(missing.type, missing.type, "")
             steps.append(Link(self._add(Node(Op.DEFAULT, node, of=missing.default_bytes)), missing.name))
-        return Node(Op.RECORD, self._link(steps), len(steps), 0, Shape(reader.name, template))
+        most = max(len(steps), len(template))
+        return Node(Op.RECORD, self._link(steps), len(steps), most, Shape(reader.name, template))
 
     # -- scalars ---------------------------------------------------------------------------------------------------
 

@@ -160,6 +160,8 @@ cdef class Table:
                 raise ValueError("a timestamp of the plan has no unit")
             if op == RECORD:
                 name, template = of
+                if c < b or c < len(template):
+                    raise ValueError("a record of the plan counts too little")
                 of = template if type(template) is dict else dict(template)
                 if b and any(self.links[a + step].key is NULL and links[a + step][1] is not None for step in range(b)):
                     raise ValueError("a key of the plan is no text")

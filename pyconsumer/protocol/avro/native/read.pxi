@@ -368,7 +368,7 @@ cdef class Decoder(Table):
         if level >= MAX_LEVELS:
             refuse()
         level += 1
-        charge(data, 64 + 8 * node.b)
+        charge(data, 64 + 8 * node.c)
         found = PyDict_Copy(<dict>node.of)
         while link < end:
             if link.key is NULL:
@@ -386,6 +386,7 @@ cdef class Decoder(Table):
         if level >= MAX_LEVELS:
             refuse()
         level += 1
+        charge(data, 64)
         while True:
             count = block_of(data, &end)
             if count == 0:
@@ -407,6 +408,7 @@ cdef class Decoder(Table):
         if level >= MAX_LEVELS:
             refuse()
         level += 1
+        charge(data, 64)
         while True:
             count = block_of(data, &end)
             if count == 0:
@@ -415,7 +417,7 @@ cdef class Decoder(Table):
                 return found
             while count:
                 count -= 1
-                charge(data, 16)
+                charge(data, 64)
                 key = text_of(data)
                 PyDict_SetItem(found, key, self.read(data, item, level))
             if end is not NULL and data.at != end:
@@ -461,7 +463,7 @@ cdef class Decoder(Table):
         elif level >= MAX_LEVELS:
             refuse()
         elif op == RECORD:
-            charge(data, 64 + 8 * node.b)
+            charge(data, 64 + 8 * node.c)
             link = self.links + node.a
             end = link + node.b
             while link < end:
@@ -476,6 +478,7 @@ cdef class Decoder(Table):
     cdef int skip_items(self, Bytes *data, Node *node, int level) except -1:
         cdef const uint8_t *end
         cdef int64_t count
+        charge(data, 64)
         while True:
             count = block_of(data, &end)
             if end is not NULL:
@@ -487,7 +490,7 @@ cdef class Decoder(Table):
             while count:
                 count -= 1
                 if node.op == MAP:
-                    charge(data, 16)
+                    charge(data, 64)
                     taken(data, number_of(data))
                 else:
                     charge(data, 8)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.protocol.avro import (
+    AvroDecodeError,
     AvroDuration,
     AvroEncodeError,
     AvroResolutionError,
@@ -148,3 +149,22 @@ def wide(levels: int, leaf: str) -> Any:
     for level in range(1, levels):
         source = record(("a", ["null", source]), ("b", ["null", f"R{level - 1}"]), ("x", leaf), name=f"R{level}")
     return parsed(source)
+
+
+class TestMemory:
+    def test_constant_defaults_count(self, coder: Any) -> None:
+        reader = record(*((f"f{place}", ["null", "int"], None) for place in range(100)))
+        writer = {"type": "array", "items": record()}
+        plan = read_plan(parsed(writer), parsed({"type": "array", "items": reader}))
+        assert len(coder.Decoder(plan, 64 + 8 + 64 + 800).decode(b"\2\0")) == 1
+        with pytest.raises(AvroDecodeError, match="max_decoded_bytes"):
+            coder.Decoder(plan, 64 + 8 + 64 + 799).decode(b"\2\0")
+
+    @pytest.mark.parametrize(
+        ("items", "most"), [({"type": "array", "items": "null"}, 136), ({"type": "map", "values": "null"}, 136)]
+    )
+    def test_containers_count(self, coder: Any, items: Any, most: int) -> None:
+        plan = read_plan(parsed({"type": "array", "items": items}))
+        assert len(coder.Decoder(plan, most).decode(b"\2\0\0")) == 1
+        with pytest.raises(AvroDecodeError, match="max_decoded_bytes"):
+            coder.Decoder(plan, most - 1).decode(b"\2\0\0")
