@@ -347,7 +347,7 @@ class PrefixDecoder:
 
     Args:
         decoders: by number. The caller may add some at any time.
-        other: called with the record and its bytes for all other values, and for those with an error.
+        other: called with the record and its bytes for all other values. An error of a decoder rises with its number.
     """
 
     def __init__(self, decoders: dict[Any, Any], other: Callable[[Any, bytes], Any]) -> None:
@@ -361,8 +361,8 @@ class PrefixDecoder:
             if decoder is not None:
                 try:
                     return decoder.decode(data, 5)
-                except AvroDecodeError:
-                    pass
+                except AvroDecodeError as error:
+                    raise AvroDecodeError(f"the schema {int.from_bytes(data[1:5], 'big')}: {error}") from None
         return self._other(record, data)
 
 

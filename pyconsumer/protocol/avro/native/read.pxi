@@ -6,6 +6,8 @@ cdef struct Bytes:
     int64_t room  # bytes that the value may still have, decoded
 
 
+#: For values of more bytes, as data or decoded, the twin is not asked for the message: it would take seconds.
+cdef int64_t TWIN_BYTES = 65536
 cdef int64_t DAY_MICROS = 86400000000
 cdef object utc = UTC
 cdef object safe_unknown = SafeUUID.unknown
@@ -275,6 +277,11 @@ cdef class Decoder(Table):
         except (Refused, ValueError, OverflowError):
             if bytes_left.room < 0:
                 raise too_large(self.most) from None
+        if PyBytes_GET_SIZE(whole) - start > TWIN_BYTES or self.most - bytes_left.room > TWIN_BYTES:
+            raise AvroDecodeError(
+                f"the value is not that of the schema from byte {bytes_left.at - <const uint8_t *>PyBytes_AS_STRING(whole)}"
+                f" of {PyBytes_GET_SIZE(whole)} on. It is too large to look for the place in it"
+            )
         return _pure.Decoder(self.plan, self.most).decode(whole, start)
 
     cdef object read(self, Bytes *data, Node *node, int level):
@@ -519,8 +526,8 @@ cdef class PrefixDecoder:
                 if type(decoder) is Decoder:
                     try:
                         return (<Decoder>decoder).decode(data, 5)
-                    except AvroDecodeError:
-                        pass
+                    except AvroDecodeError as error:
+                        raise AvroDecodeError(f"the schema {number}: {error}") from None
         return self.other(record, data)
 
     def __reduce__(self):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import time as clock
 from datetime import UTC, datetime, time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from pyconsumer.protocol.avro import (
     read_plan,
     write_plan,
 )
+from pyconsumer.protocol.avro.defaults import encode_long
 from pyconsumer.protocol.compiled import load_compiled
 
 
@@ -168,3 +170,23 @@ class TestMemory:
         assert len(coder.Decoder(plan, most).decode(b"\2\0\0")) == 1
         with pytest.raises(AvroDecodeError, match="max_decoded_bytes"):
             coder.Decoder(plan, most - 1).decode(b"\2\0\0")
+
+
+class TestBadBytes:
+    def test_a_large_value_is_refused_without_the_twin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        native, reason = load_compiled("pyconsumer.protocol.avro._native", 1)
+        if native is None:
+            pytest.skip(reason)
+        monkeypatch.setattr(_pure, "Decoder", None)
+        data = encode_long(70_000) + b"\1" * 69_999 + b"\2\0"
+        decoder = native.Decoder(read_plan(parsed({"type": "array", "items": "boolean"})))
+        with pytest.raises(AvroDecodeError, match="from byte 70003 of 70004 on"):
+            decoder.decode(data)
+
+    def test_the_decoder_of_prefixes_passes_errors_on(self, coder: Any) -> None:
+        calls: list[Any] = []
+        decoders = {7: coder.Decoder(read_plan(parsed("boolean")))}
+        decode = coder.PrefixDecoder(decoders, lambda *given: calls.append(given))
+        with pytest.raises(AvroDecodeError, match="^the schema 7: the boolean is 9"):
+            decode(SimpleNamespace(headers=()), b"\0\0\0\0\7\t")
+        assert not calls
