@@ -120,16 +120,14 @@ def unscaled(value: Any, precision: int, scale: int) -> int:
     given = value if isinstance(value, Decimal) else Decimal(value)
     if not given.is_finite():
         raise ValueError(f"{given} is no number")
+    shown = f"{given:.20E}" if abs(given.adjusted()) > 50 else str(given)
     _, digits, exponent = given.as_tuple()
     assert isinstance(exponent, int)
-    if exponent + scale > precision and any(digits):
-        raise ValueError(f"{given} has more than {precision} digits at the scale {scale}")
+    if given and len(digits) + exponent + scale > precision:
+        raise ValueError(f"{shown} has more than {precision} digits at the scale {scale}")
     if exponent < -scale and any(digits[max(0, len(digits) + exponent + scale) :]):
-        raise ValueError(f"{given} has more than {scale} digits after the point")
-    number = int(given.scaleb(scale, _EXACT)) if any(digits) else 0
-    if abs(number) >= 10**precision:
-        raise ValueError(f"{given} has more than {precision} digits at the scale {scale}")
-    return number
+        raise ValueError(f"{shown} has more than {scale} digits after the point")
+    return int(given.scaleb(scale, _EXACT)) if given else 0
 
 
 class _Cursor:
@@ -791,7 +789,7 @@ def decimal_bytes(value: Any, node_size: int, scale: int, precision: int) -> byt
     size = (~number if number < 0 else number).bit_length() // 8 + 1
     if node_size >= 0:
         if size > node_size:
-            raise ValueError(f"{value} does not fit {node_size} bytes")
+            raise ValueError(f"the decimal does not fit {node_size} bytes")
         size = node_size
     return number.to_bytes(size, "big", signed=True)
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import time as clock
 from datetime import UTC, datetime, time
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -190,3 +191,17 @@ class TestBadBytes:
         with pytest.raises(AvroDecodeError, match="^the schema 7: the boolean is 9"):
             decode(SimpleNamespace(headers=()), b"\0\0\0\0\7\t")
         assert not calls
+
+
+class TestDecimals:
+    @pytest.mark.parametrize(("precision", "scale"), [(10**30, 0), (5 * 10**18, 4 * 10**18), (10_001, 0)])
+    def test_a_huge_precision_is_ignored(self, coder: Any, precision: int, scale: int) -> None:
+        source = logical("bytes", "decimal", precision=precision, scale=scale)
+        assert coder.Decoder(read_plan(parsed(source))).decode(b"\2a") == b"a"
+
+    @pytest.mark.parametrize("value", ["1E+400000000", "1E-400000000", "100", "-100", "0.001"])
+    def test_digits_are_counted(self, coder: Any, value: str) -> None:
+        source = logical("bytes", "decimal", precision=4, scale=2)
+        assert write(coder, source, Decimal("99.99")) == b"\4\x27\x0f"
+        with pytest.raises(AvroEncodeError, match="has more than"):
+            write(coder, source, Decimal(value))
