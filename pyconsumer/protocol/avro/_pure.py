@@ -45,6 +45,7 @@ __all__ = [
     "Decoder",
     "Encoder",
     "PrefixDecoder",
+    "check_writes",
     "decimal_bytes",
     "decimal_of",
     "duration_bytes",
@@ -489,6 +490,22 @@ _READ: Final[dict[int, Callable[[_Cursor, Node], Any]]] = {
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
+_READ_ONLY: Final = (Op.NAMED, Op.DEFAULT, Op.REFUSED, Op.AS_FLOAT, Op.AS_DOUBLE)
+
+
+def check_writes(plan: Plan) -> None:
+    """Check that a plan is one for encoding.
+
+    Raises:
+        ValueError: it resolves two schemas, or skips fields.
+    """
+    for node in plan.nodes:
+        links = plan.links[node.a : node.a + node.b] if node.op in (Op.UNION, Op.RECORD) else ()
+        no_symbol = node.op == Op.ENUM and None in node.of
+        if node.op in _READ_ONLY or no_symbol or any(link.key is None for link in links):
+            raise ValueError("an encoder takes a plan of write_plan, not one for decoding")
+
+
 class Encoder:
     """Encodes values of one plan.
 
@@ -497,6 +514,7 @@ class Encoder:
     """
 
     def __init__(self, plan: Plan) -> None:
+        check_writes(plan)
         self._nodes = plan.nodes
         self._links = plan.links
 

@@ -14,6 +14,7 @@ Rules
 3. A plan is checked when it is taken over: the indexes of its nodes and links, and the types of their objects.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.datetime cimport (
     date_new,
@@ -40,6 +41,7 @@ from uuid import UUID, SafeUUID
 from pyconsumer.protocol.avro import _pure
 from pyconsumer.protocol.avro._pure import (
     AvroDuration,
+    check_writes,
     decimal_bytes,
     decimal_of,
     duration_bytes,
@@ -119,6 +121,7 @@ cdef object refuse():
     raise Refused
 
 
+@cython.no_gc_clear
 cdef class Table:
     """A plan in C."""
 

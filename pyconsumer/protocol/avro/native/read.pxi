@@ -249,6 +249,7 @@ cdef object duration_of(Bytes *data):
 # -- the walk ----------------------------------------------------------------------------------------------------------
 
 
+@cython.no_gc_clear
 cdef class Decoder(Table):
     """See ``_pure.Decoder``."""
 

@@ -146,12 +146,14 @@ cdef bint is_data(value, Py_ssize_t size) except -1:
     return size < 0 or len(bytes(value)) == size
 
 
+@cython.no_gc_clear
 cdef class Encoder(Table):
     """See ``_pure.Encoder``."""
 
     cdef list names  # of the records among the nodes
 
-    def __init__(self, plan):
+    def __cinit__(self, plan):
+        check_writes(plan)
         self.names = [node[4][0] if node[0] == RECORD else None for node in plan.nodes]
 
     def encode(self, value, bytes prefix not None=b""):

@@ -205,3 +205,13 @@ class TestDecimals:
         assert write(coder, source, Decimal("99.99")) == b"\4\x27\x0f"
         with pytest.raises(AvroEncodeError, match="has more than"):
             write(coder, source, Decimal(value))
+
+
+def test_an_encoder_refuses_a_plan_for_decoding(coder: Any) -> None:
+    for plan in (
+        read_plan(parsed(record(("a", "int"))), parsed(record())),
+        read_plan(parsed("int"), parsed("double")),
+        read_plan(parsed(record()), parsed(record(("a", {"type": "array", "items": "int"}, [1])))),
+    ):
+        with pytest.raises(ValueError, match="an encoder takes a plan of write_plan"):
+            coder.Encoder(plan)
