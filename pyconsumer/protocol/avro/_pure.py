@@ -107,9 +107,19 @@ def longest_decimal(precision: int) -> int:
     return max(_LONGEST_DECIMAL, precision // 2 + 2)
 
 
-def decimal_of(data: bytes, scale: int) -> Decimal:
-    """Return the decimal of an unscaled number in two's complement."""
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
+def decimal_of(data: bytes, scale: int, precision: int) -> Decimal:
+    """Return the decimal of an unscaled number in two's complement.
+
+    Raises:
+        ValueError: there are no bytes, or too many, or the number has more digits than the precision.
+    """
+    most = longest_decimal(precision)
+    if not 0 < len(data) <= most:
+        raise ValueError(f"the decimal has {len(data)} bytes, not 1 to {most}")
+    number = Decimal(int.from_bytes(data, "big", signed=True))
+    if number.adjusted() >= precision:
+        raise ValueError(f"the decimal has more than {precision} digits")
+    return number.scaleb(-scale, _EXACT)
 
 
 def unscaled(value: Any, precision: int, scale: int) -> int:
@@ -449,10 +459,10 @@ def _timestamp(cursor: _Cursor, node: Node) -> datetime:
 
 def _decimal(cursor: _Cursor, node: Node) -> Decimal:
     data = cursor.sized() if node.a < 0 else _fixed(cursor, node)
-    most = longest_decimal(node.c)
-    if len(data) > most:
-        raise _RefusedError(f"the decimal has {len(data)} bytes, more than {most}")
-    return decimal_of(data, node.b)
+    try:
+        return decimal_of(data, node.b, node.c)
+    except ValueError as error:
+        raise _RefusedError(str(error)) from None
 
 
 def _uuid(cursor: _Cursor, _: Node) -> UUID:
@@ -766,7 +776,9 @@ def _write_date(out: bytearray, _: Node, value: Any) -> None:
 
 
 def micros_of_time(value: time) -> int:
-    """Return the microseconds since midnight."""
+    """Return the microseconds since midnight. A time with a zone is refused."""
+    if value.tzinfo is not None:
+        raise _RefusedError(f"the time {value} has a zone, which would be lost")
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
@@ -817,6 +829,10 @@ def _write_decimal(out: bytearray, node: Node, value: Any) -> None:
         data = bytes(value)
         if node.a >= 0 and len(data) != node.a:
             raise _RefusedError(f"the fixed value has {len(data)} bytes, and must have {node.a}")
+        try:
+            decimal_of(data, node.b, node.c)
+        except ValueError as error:
+            raise _RefusedError(str(error)) from None
     elif isinstance(value, (Decimal, int)):
         try:
             data = decimal_bytes(value, node.a, node.b, node.c)

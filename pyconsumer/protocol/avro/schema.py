@@ -135,6 +135,8 @@ def _loads(text: str | bytes | bytearray) -> Any:
         raise AvroSchemaError(f"the schema is no UTF-8: {error}") from None
     except json.JSONDecodeError as error:
         raise AvroSchemaError(f"the schema is no JSON: {error}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise AvroSchemaError(f"the schema is no JSON that can be read: {error}") from None
 
 
 class _Parser:
@@ -274,6 +276,8 @@ class _Parser:
         return tuple(found)
 
     def check_name(self, name: str, where: str, *, dots: bool = True) -> None:
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise AvroSchemaError(f"{where}: {name!r} has no UTF-8")
         for part in name.split(".") if dots else [name]:
             if _NAME.fullmatch(part) is None and (self.strict or not part):
                 raise AvroSchemaError(

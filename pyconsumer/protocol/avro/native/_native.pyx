@@ -47,7 +47,6 @@ from pyconsumer.protocol.avro._pure import (
     duration_bytes,
     is_real,
     is_whole,
-    longest_decimal,
     micros_of,
     too_large,
 )

@@ -196,9 +196,7 @@ cdef object timestamp_of(int64_t number, int64_t units, bint is_instant):
 
 cdef object decimal_value(Bytes *data, Node *node):
     found = bytes_of(data, number_of(data) if node.a < 0 else node.a)
-    if PyBytes_GET_SIZE(found) > <Py_ssize_t?>longest_decimal(node.c):
-        refuse()
-    return decimal_of(found, node.b)
+    return decimal_of(found, node.b, node.c)
 
 
 cdef inline int digit_of(uint8_t letter) except -1:

@@ -105,6 +105,7 @@ cdef int put_decimal(Output *out, Node *node, value) except -1:
         data = decimal_bytes(value, node.a, node.b, node.c)
     else:
         data = data_of(value)
+        decimal_of(data, node.b, node.c)
     if node.a < 0:
         put_bytes(out, data)
     else:
@@ -116,6 +117,12 @@ cdef inline int64_t micros_of_time(value) except? -1:
     return ((<int64_t>value.hour * 60 + <int64_t>value.minute) * 60 + <int64_t>value.second) * 1000000 + (
         <int64_t>value.microsecond
     )
+
+
+cdef int64_t micros_without_zone(value) except? -1:
+    if value.tzinfo is not None:
+        refuse()
+    return micros_of_time(value)
 
 
 cdef int64_t days_of(value) except? -1:
@@ -225,10 +232,10 @@ cdef class Encoder(Table):
             return put_long(out, days_of(value)) if isinstance(value, date) else put_whole(out, value, False)
         if op == TIME_MILLIS:
             if isinstance(value, time):
-                return put_long(out, micros_of_time(value) // 1000)
+                return put_long(out, micros_without_zone(value) // 1000)
             return put_whole(out, value, False)
         if op == TIME_MICROS:
-            return put_long(out, micros_of_time(value)) if isinstance(value, time) else put_whole(out, value, True)
+            return put_long(out, micros_without_zone(value)) if isinstance(value, time) else put_whole(out, value, True)
         if op == DECIMAL:
             return put_decimal(out, node, value)
         if op == UUID_TEXT:

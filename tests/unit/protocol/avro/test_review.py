@@ -17,6 +17,7 @@ from pyconsumer.protocol.avro import (
     AvroDuration,
     AvroEncodeError,
     AvroResolutionError,
+    AvroSchemaError,
     _pure,
     parse_schema,
     read_plan,
@@ -199,6 +200,14 @@ class TestDecimals:
         source = logical("bytes", "decimal", precision=precision, scale=scale)
         assert coder.Decoder(read_plan(parsed(source))).decode(b"\2a") == b"a"
 
+    @pytest.mark.parametrize("data", [b"", b"\x27\x10", b"\xd8\xf0"])
+    def test_no_bytes_and_too_many_digits_are_refused(self, coder: Any, data: bytes) -> None:
+        source = logical("bytes", "decimal", precision=4, scale=2)
+        with pytest.raises(AvroDecodeError, match="the decimal has"):
+            coder.Decoder(read_plan(parsed(source))).decode(encode_long(len(data)) + data)
+        with pytest.raises(AvroEncodeError, match="the decimal has"):
+            write(coder, source, data)
+
     @pytest.mark.parametrize("value", ["1E+400000000", "1E-400000000", "100", "-100", "0.001"])
     def test_digits_are_counted(self, coder: Any, value: str) -> None:
         source = logical("bytes", "decimal", precision=4, scale=2)
@@ -215,3 +224,22 @@ def test_an_encoder_refuses_a_plan_for_decoding(coder: Any) -> None:
     ):
         with pytest.raises(ValueError, match="an encoder takes a plan of write_plan"):
             coder.Encoder(plan)
+
+
+@pytest.mark.parametrize("kind", [logical("int", "time-millis"), logical("long", "time-micros")])
+def test_a_time_with_a_zone_is_refused(coder: Any, kind: Any) -> None:
+    with pytest.raises(AvroEncodeError, match="has a zone"):
+        write(coder, kind, time(1, tzinfo=UTC))
+
+
+class TestSchemas:
+    @pytest.mark.parametrize("default", ["1" + "0" * 400, "1e999", "9" * 5000])
+    def test_a_default_that_no_double_holds(self, default: str) -> None:
+        field = f'{{"name": "a", "type": "double", "default": {default}}}'
+        with pytest.raises(AvroSchemaError):
+            parse_schema(f'{{"type": "record", "name": "R", "fields": [{field}]}}')
+
+    @pytest.mark.parametrize("strict", [True, False])
+    def test_a_name_without_utf8(self, strict: bool) -> None:
+        with pytest.raises(AvroSchemaError, match=r"\$.name: "):
+            parse_schema({"type": "record", "name": "\ud800", "fields": []}, strict=strict)
