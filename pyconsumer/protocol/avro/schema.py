@@ -301,7 +301,12 @@ def _logical(kind: str, size: int, source: dict[str, Any]) -> Logical | None:
         return None
     if name == "decimal":
         precision, scale = source.get("precision"), source.get("scale", 0)
-        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not 1 <= precision <= _MOST_DIGITS:
+        if (
+            type(precision) is not int
+            or type(scale) is not int
+            or not 0 <= scale <= precision
+            or not 1 <= precision <= _MOST_DIGITS
+        ):
             return None
         if kind == "fixed" and precision > _most_digits(size):
             return None
