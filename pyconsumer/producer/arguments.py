@@ -11,7 +11,7 @@ from typing import Any
 
 from pyconsumer.clock import seconds_of
 from pyconsumer.errors import KafkaTimeoutError, SchemaUnavailableError, SerializationError
-from pyconsumer.generic import Header, PendingError
+from pyconsumer.generic import Arrival, Header, PendingError
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = [
@@ -111,13 +111,18 @@ def serialized_now(
         try:
             return with_headers(serialize(topic, headers, data), headers)
         except PendingError as pending:
-            arrived = threading.Event()
-            pending.arrival.add_done_callback(lambda _, event=arrived: event.set())
-            seconds = until - time.monotonic()
-            arrived.wait(None if seconds == math.inf else max(0.0, min(seconds, threading.TIMEOUT_MAX)))
+            _wait_for(pending.arrival, until)
             if not pending.arrival.done():
                 limit = wait_s * 1000
                 raise KafkaTimeoutError(f"{pending.name} did not come within {limit:.0f} ms") from None
+
+
+def _wait_for(arrival: Arrival, until: float) -> None:
+    """Block until something has arrived or failed, or until a time (monotonic seconds)."""
+    arrived = threading.Event()
+    arrival.add_done_callback(lambda _: arrived.set())
+    seconds = until - time.monotonic()
+    arrived.wait(None if seconds == math.inf else max(0.0, min(seconds, threading.TIMEOUT_MAX)))
 
 
 def exact_topic(topic: Any) -> Any:

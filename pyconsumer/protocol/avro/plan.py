@@ -350,7 +350,7 @@ _FINER: Final = {
 
 
 def _is_exact(written: Logical | None, wanted: Logical | None) -> bool:
-    """Return whether values of a writer's logical type are values of the reader's (rule 7)."""
+    """Return True if each value of a writer's logical type is one of the reader's (rule 7)."""
     if written is None or wanted is None or written == wanted:
         return True
     return _FINER.get(written.name) == wanted.name

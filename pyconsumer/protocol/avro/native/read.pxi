@@ -263,6 +263,7 @@ cdef class Decoder(Table):
             AvroDecodeError: the bytes are no value of the plan.
         """
         cdef Bytes bytes_left
+        cdef Py_ssize_t number
         cdef bytes whole = data if type(data) is bytes else bytes(data)
         if not 0 <= start <= PyBytes_GET_SIZE(whole):
             raise ValueError(f"there is no byte {start}")
@@ -277,9 +278,10 @@ cdef class Decoder(Table):
             if bytes_left.room < 0:
                 raise too_large(self.most) from None
         if PyBytes_GET_SIZE(whole) - start > TWIN_BYTES or self.most - bytes_left.room > TWIN_BYTES:
+            number = bytes_left.at - <const uint8_t *>PyBytes_AS_STRING(whole)
             raise AvroDecodeError(
-                f"the value is not that of the schema from byte {bytes_left.at - <const uint8_t *>PyBytes_AS_STRING(whole)}"
-                f" of {PyBytes_GET_SIZE(whole)} on. It is too large to look for the place in it"
+                f"the value is not that of the schema from byte {number} of {PyBytes_GET_SIZE(whole)} on. It is too"
+                " large to look for the place in it"
             )
         return _pure.Decoder(self.plan, self.most).decode(whole, start)
 

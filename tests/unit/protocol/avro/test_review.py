@@ -31,7 +31,7 @@ from pyconsumer.protocol.compiled import load_compiled
 def coder(request: pytest.FixtureRequest) -> Any:
     if request.param == "twin":
         return _pure
-    native, reason = load_compiled("pyconsumer.protocol.avro._native", 1)
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", 2)
     if native is None:
         pytest.skip(reason)
     return native
@@ -83,7 +83,7 @@ class TestOtherLogicalTypes:
         ],
     )
     def test_others_do_not_resolve(self, writer: Any, reader: Any) -> None:
-        with pytest.raises(AvroResolutionError, match="^a: the writer's logical type"):
+        with pytest.raises(AvroResolutionError, match=r"^a: the writer's logical type"):
             read_plan(parsed(record(("a", writer))), parsed(record(("a", reader))))
 
 
@@ -108,7 +108,7 @@ class TestRefusedValues:
         with contextlib.ExitStack() as stack:
             stack.callback(clock.tzset)
             clock.tzset()
-            with pytest.raises(AvroEncodeError, match="^a: "):
+            with pytest.raises(AvroEncodeError, match=r"^a: "):
                 write(coder, record(("a", source)), {"a": value})
 
 
@@ -176,7 +176,7 @@ class TestMemory:
 
 class TestBadBytes:
     def test_a_large_value_is_refused_without_the_twin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        native, reason = load_compiled("pyconsumer.protocol.avro._native", 1)
+        native, reason = load_compiled("pyconsumer.protocol.avro._native", 2)
         if native is None:
             pytest.skip(reason)
         monkeypatch.setattr(_pure, "Decoder", None)
@@ -189,7 +189,7 @@ class TestBadBytes:
         calls: list[Any] = []
         decoders = {7: coder.Decoder(read_plan(parsed("boolean")))}
         decode = coder.PrefixDecoder(decoders, lambda *given: calls.append(given))
-        with pytest.raises(AvroDecodeError, match="^the schema 7: the boolean is 9"):
+        with pytest.raises(AvroDecodeError, match=r"^the schema 7: the boolean is 9"):
             decode(SimpleNamespace(headers=()), b"\0\0\0\0\7\t")
         assert not calls
 
