@@ -15,7 +15,6 @@ from pyconsumer.generic import Arrival, Header, PendingError
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = [
-    "Arrived",
     "Serialized",
     "checked_choice",
     "checked_group",
@@ -42,30 +41,6 @@ def with_headers(done: Serialized, headers: Any) -> tuple[bytes | None, Any]:
     if type(done) is tuple:
         return done[0], [*(headers or ()), *done[1]]
     return done, headers  # type: ignore[return-value]
-
-
-class Arrived:
-    """The change that something has arrived which a serializer needs: a :class:`~pyconsumer.network.futures.Change`.
-
-    Args:
-        arrival: what is needed.
-    """
-
-    in_turn = False
-
-    def __init__(self, arrival: Arrival) -> None:
-        self._arrival = arrival
-
-    def wait(self, until: float, now: Callable[[], float]) -> None:
-        """Block until it has arrived or failed, or until a time (monotonic seconds)."""
-        arrived = threading.Event()
-        self._arrival.add_done_callback(lambda _: arrived.set())
-        seconds = until - now()
-        arrived.wait(None if seconds == math.inf else max(0.0, min(seconds, threading.TIMEOUT_MAX)))
-
-    def on_announced(self, call: Callable[[], object]) -> None:
-        """Call a function when it has arrived or failed."""
-        self._arrival.add_done_callback(lambda _: call())
 
 
 def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], Serialized]:
@@ -136,10 +111,18 @@ def serialized_now(
         try:
             return with_headers(serialize(topic, headers, data), headers)
         except PendingError as pending:
-            Arrived(pending.arrival).wait(until, time.monotonic)
+            _wait_for(pending.arrival, until)
             if not pending.arrival.done():
                 limit = wait_s * 1000
                 raise KafkaTimeoutError(f"{pending.name} did not come within {limit:.0f} ms") from None
+
+
+def _wait_for(arrival: Arrival, until: float) -> None:
+    """Block until something has arrived or failed, or until a time (monotonic seconds)."""
+    arrived = threading.Event()
+    arrival.add_done_callback(lambda _: arrived.set())
+    seconds = until - time.monotonic()
+    arrived.wait(None if seconds == math.inf else max(0.0, min(seconds, threading.TIMEOUT_MAX)))
 
 
 def exact_topic(topic: Any) -> Any:

@@ -32,7 +32,6 @@ from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator, RecordToSend
 from pyconsumer.producer.arguments import (
-    Arrived,
     checked_choice,
     checked_group,
     checked_headers,
@@ -306,11 +305,22 @@ class ProducerDelegate:
         """Serialize a key and a value, and wait for what the serializers need, such as an answer of a registry."""
         deadline = self.clock.now() + self.config.max_block_ms / 1000
         while True:
-            if self.clock.now() >= deadline:
-                raise KafkaTimeoutError(
-                    f"{pending.name} did not come from the registry within max_block_ms ({self.config.max_block_ms} ms)"
-                )
-            yield Wait(None, deadline, change=Arrived(pending.arrival))
+            pending.arrival.add_done_callback(self._on_arrival)
+            while True:
+                with self.condition:
+                    if self.accumulator.closing:
+                        raise self.sender.closed_error(" while send waited for a serializer")
+                    if self.in_own_thread:
+                        raise KafkaTimeoutError(f"{pending.name} is not there yet, and a callback cannot wait for it")
+                    if self.clock.now() >= deadline:
+                        raise KafkaTimeoutError(
+                            f"{pending.name} did not come from the registry within max_block_ms"
+                            f" ({self.config.max_block_ms} ms)"
+                        )
+                    change = self.condition.next_change()
+                if pending.arrival.done():
+                    break
+                yield Wait(None, deadline, change=change)
             try:
                 key_bytes, given = with_headers(self._serialize_key(topic, headers, key), headers)
                 value_bytes, given = with_headers(self._serialize_value(topic, given, value), given)
@@ -318,6 +328,11 @@ class ProducerDelegate:
                 pending = still
             else:
                 return key_bytes, value_bytes, given
+
+    def _on_arrival(self, _: object) -> None:
+        """Let the calls that wait for a serializer look again."""
+        with self.condition:
+            self.condition.notify_all()
 
     def _acknowledged_steps(self, future: FutureRecordMetadata) -> Steps[None]:
         """Wait for a record that was sent at the end of the interpreter: no later call would."""

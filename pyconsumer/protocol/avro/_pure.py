@@ -8,9 +8,10 @@ Rules of decoding
    union is in range. Text is UTF-8. No byte is left at the end.
 2. A length or a count is at least 0. A count below 0 is followed by the size of the block in bytes, which must be
    right. A block that is skipped by its size is not looked into.
-3. A value decodes to at most ``max_decoded_bytes``. The bytes of texts, bytes and fixed values count. So do 8 for each
-   item of an array, and 16 and its key for each entry of a map. A record counts 64, and 8 for each field. Skipped items
-   count, too, so that 10^9 items of no bytes come to an end.
+3. A value decodes to at most ``max_decoded_bytes``. The bytes of texts, bytes and fixed values count. So do 64 for
+   each array and each map, 8 for each item of an array, and 64 and its key for each entry of a map. A record counts 64,
+   and 8 for each field of the reader or, if they are more, of the writer. Skipped items count, too, so that 10^9 items
+   of no bytes come to an end.
 4. Records, arrays and maps nest at most ``MAX_LEVELS`` deep.
 5. A number that Python's date or time cannot hold is an error.
 
@@ -44,6 +45,7 @@ __all__ = [
     "Decoder",
     "Encoder",
     "PrefixDecoder",
+    "check_writes",
     "decimal_bytes",
     "decimal_of",
     "duration_bytes",
@@ -105,9 +107,19 @@ def longest_decimal(precision: int) -> int:
     return max(_LONGEST_DECIMAL, precision // 2 + 2)
 
 
-def decimal_of(data: bytes, scale: int) -> Decimal:
-    """Return the decimal of an unscaled number in two's complement."""
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
+def decimal_of(data: bytes, scale: int, precision: int) -> Decimal:
+    """Return the decimal of an unscaled number in two's complement.
+
+    Raises:
+        ValueError: there are no bytes, or too many, or the number has more digits than the precision.
+    """
+    most = longest_decimal(precision)
+    if not 0 < len(data) <= most:
+        raise ValueError(f"the decimal has {len(data)} bytes, not 1 to {most}")
+    number = Decimal(int.from_bytes(data, "big", signed=True))
+    if number.adjusted() >= precision:
+        raise ValueError(f"the decimal has more than {precision} digits")
+    return number.scaleb(-scale, _EXACT)
 
 
 def unscaled(value: Any, precision: int, scale: int) -> int:
@@ -119,16 +131,14 @@ def unscaled(value: Any, precision: int, scale: int) -> int:
     given = value if isinstance(value, Decimal) else Decimal(value)
     if not given.is_finite():
         raise ValueError(f"{given} is no number")
+    shown = f"{given:.20E}" if abs(given.adjusted()) > 50 else str(given)
     _, digits, exponent = given.as_tuple()
     assert isinstance(exponent, int)
-    if exponent + scale > precision and any(digits):
-        raise ValueError(f"{given} has more than {precision} digits at the scale {scale}")
+    if given and len(digits) + exponent + scale > precision:
+        raise ValueError(f"{shown} has more than {precision} digits at the scale {scale}")
     if exponent < -scale and any(digits[max(0, len(digits) + exponent + scale) :]):
-        raise ValueError(f"{given} has more than {scale} digits after the point")
-    number = int(given.scaleb(scale, _EXACT)) if any(digits) else 0
-    if abs(number) >= 10**precision:
-        raise ValueError(f"{given} has more than {precision} digits at the scale {scale}")
-    return number
+        raise ValueError(f"{shown} has more than {scale} digits after the point")
+    return int(given.scaleb(scale, _EXACT)) if given else 0
 
 
 class _Cursor:
@@ -253,7 +263,7 @@ class Decoder:
         return found
 
     def _record(self, cursor: _Cursor, node: Node, level: int) -> dict[str, Any]:
-        cursor.charge(64 + 8 * node.b)
+        cursor.charge(64 + 8 * node.c)
         found: dict[str, Any] = node.of.template.copy()
         for link in self._links[node.a : node.a + node.b]:
             try:
@@ -269,13 +279,14 @@ class Decoder:
     def _items(self, cursor: _Cursor, node: Node, level: int) -> Any:
         is_map = node.op == Op.MAP
         found: Any = {} if is_map else []
+        cursor.charge(64)
         while True:
             count, end = cursor.block()
             if count == 0:
                 _check_block(cursor, end)
                 return found
             for _ in range(count):
-                cursor.charge(16 if is_map else 8)
+                cursor.charge(64 if is_map else 8)
                 key = _text(cursor) if is_map else None
                 try:
                     item = self._read(cursor, node.a, level)
@@ -314,13 +325,14 @@ class Decoder:
         elif level >= MAX_LEVELS:
             raise _RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
         elif op == Op.RECORD:
-            cursor.charge(64 + 8 * node.b)
+            cursor.charge(64 + 8 * node.c)
             for link in self._links[node.a : node.a + node.b]:
                 self._skip(cursor, link.node, level + 1)
         else:
             self._skip_items(cursor, node, level + 1)
 
     def _skip_items(self, cursor: _Cursor, node: Node, level: int) -> None:
+        cursor.charge(64)
         while True:
             count, end = cursor.block()
             if end >= 0:
@@ -330,7 +342,7 @@ class Decoder:
             if end >= 0:
                 continue
             for _ in range(count):
-                cursor.charge(16 if node.op == Op.MAP else 8)
+                cursor.charge(64 if node.op == Op.MAP else 8)
                 if node.op == Op.MAP:
                     size = cursor.long()
                     if size < 0:
@@ -344,7 +356,7 @@ class PrefixDecoder:
 
     Args:
         decoders: by number. The caller may add some at any time.
-        other: called with the record and its bytes for all other values, and for those with an error.
+        other: called with the record and its bytes for all other values. An error of a decoder rises with its number.
     """
 
     def __init__(self, decoders: dict[Any, Any], other: Callable[[Any, bytes], Any]) -> None:
@@ -358,8 +370,8 @@ class PrefixDecoder:
             if decoder is not None:
                 try:
                     return decoder.decode(data, 5)
-                except AvroDecodeError:
-                    pass
+                except AvroDecodeError as error:
+                    raise AvroDecodeError(f"the schema {int.from_bytes(data[1:5], 'big')}: {error}") from None
         return self._other(record, data)
 
 
@@ -447,10 +459,10 @@ def _timestamp(cursor: _Cursor, node: Node) -> datetime:
 
 def _decimal(cursor: _Cursor, node: Node) -> Decimal:
     data = cursor.sized() if node.a < 0 else _fixed(cursor, node)
-    most = longest_decimal(node.c)
-    if len(data) > most:
-        raise _RefusedError(f"the decimal has {len(data)} bytes, more than {most}")
-    return decimal_of(data, node.b)
+    try:
+        return decimal_of(data, node.b, node.c)
+    except ValueError as error:
+        raise _RefusedError(str(error)) from None
 
 
 def _uuid(cursor: _Cursor, _: Node) -> UUID:
@@ -488,6 +500,22 @@ _READ: Final[dict[int, Callable[[_Cursor, Node], Any]]] = {
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
+_READ_ONLY: Final = (Op.NAMED, Op.DEFAULT, Op.REFUSED, Op.AS_FLOAT, Op.AS_DOUBLE)
+
+
+def check_writes(plan: Plan) -> None:
+    """Check that a plan is one for encoding.
+
+    Raises:
+        ValueError: it resolves two schemas, or skips fields.
+    """
+    for node in plan.nodes:
+        links = plan.links[node.a : node.a + node.b] if node.op in (Op.UNION, Op.RECORD) else ()
+        no_symbol = node.op == Op.ENUM and None in node.of
+        if node.op in _READ_ONLY or no_symbol or any(link.key is None for link in links):
+            raise ValueError("an encoder takes a plan of write_plan, not one for decoding")
+
+
 class Encoder:
     """Encodes values of one plan.
 
@@ -496,6 +524,7 @@ class Encoder:
     """
 
     def __init__(self, plan: Plan) -> None:
+        check_writes(plan)
         self._nodes = plan.nodes
         self._links = plan.links
 
@@ -514,7 +543,7 @@ class Encoder:
 
     def matches(self, value: Any, number: int = 0) -> bool:
         """Return whether a value has the type of a node. The choice of a union's branch uses this."""
-        return self._matches(self._nodes[number], value, 0)
+        return self._matches(number, value, 0, {})
 
     def _write(self, out: bytearray, number: int, value: Any, level: int) -> None:
         node = self._nodes[number]
@@ -601,12 +630,13 @@ class Encoder:
             null = 0 if nodes[0].op == Op.NULL else 1
             return (null if value is None else 1 - null), value
         best, most = -1, -1
+        refused: dict[tuple[int, int, int], Any] = {}
         for place, node in enumerate(nodes):
             if best >= 0 and nodes[best].op == Op.FLOAT:
                 if node.op == Op.DOUBLE:
                     return place, value
                 continue
-            if not self._matches(node, value, 0):
+            if not self._matches(branches[place].node, value, 0, refused):
                 continue
             if node.op != Op.RECORD:
                 best = place
@@ -621,17 +651,28 @@ class Encoder:
             raise _RefusedError(f"{_shown(value)} is none of the union's types: {names}")
         return best, value
 
-    def _matches(self, node: Node, value: Any, level: int) -> bool:
+    def _matches(self, number: int, value: Any, level: int, refused: dict[tuple[int, int, int], Any]) -> bool:
+        """Compare a value with a type. ``refused`` keeps the pairs that do not fit, with the values of their ids."""
+        node = self._nodes[number]
         scalar = _MATCHES.get(node.op)
         if scalar is not None:
             return scalar(node, value)
+        known = number, id(value), level
+        if known in refused:
+            return False
+        if self._matches_nested(node, value, level, refused):
+            return True
+        refused[known] = value
+        return False
+
+    def _matches_nested(self, node: Node, value: Any, level: int, refused: dict[tuple[int, int, int], Any]) -> bool:
         if node.op == Op.UNION:
             if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
                 for link in self._links[node.a : node.a + node.b]:
                     if link.key == value[0]:
-                        return self._matches(self._nodes[link.node], value[1], level)
+                        return self._matches(link.node, value[1], level, refused)
             branches = self._links[node.a : node.a + node.b]
-            return any(self._matches(self._nodes[link.node], value, level) for link in branches)
+            return any(self._matches(link.node, value, level, refused) for link in branches)
         if level >= MAX_LEVELS:
             return False
         level += 1
@@ -639,13 +680,13 @@ class Encoder:
             return (
                 isinstance(value, Sequence)
                 and not isinstance(value, (str, bytes, bytearray, memoryview))
-                and all(self._matches(self._nodes[node.a], item, level) for item in value)
+                and all(self._matches(node.a, item, level, refused) for item in value)
             )
         if not isinstance(value, Mapping):
             return False
         if node.op == Op.MAP:
             return all(
-                isinstance(key, str) and self._matches(self._nodes[node.a], item, level) for key, item in value.items()
+                isinstance(key, str) and self._matches(node.a, item, level, refused) for key, item in value.items()
             )
         if "-type" in value and value["-type"] != node.of.name:
             return False
@@ -655,7 +696,7 @@ class Encoder:
                 if link.default is not None:
                     continue
                 item = None
-            if not self._matches(self._nodes[link.node], item, level):
+            if not self._matches(link.node, item, level, refused):
                 return False
         return True
 
@@ -735,7 +776,9 @@ def _write_date(out: bytearray, _: Node, value: Any) -> None:
 
 
 def micros_of_time(value: time) -> int:
-    """Return the microseconds since midnight."""
+    """Return the microseconds since midnight. A time with a zone is refused."""
+    if value.tzinfo is not None:
+        raise _RefusedError(f"the time {value} has a zone, which would be lost")
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
@@ -776,7 +819,7 @@ def decimal_bytes(value: Any, node_size: int, scale: int, precision: int) -> byt
     size = (~number if number < 0 else number).bit_length() // 8 + 1
     if node_size >= 0:
         if size > node_size:
-            raise ValueError(f"{value} does not fit {node_size} bytes")
+            raise ValueError(f"the decimal does not fit {node_size} bytes")
         size = node_size
     return number.to_bytes(size, "big", signed=True)
 
@@ -786,6 +829,10 @@ def _write_decimal(out: bytearray, node: Node, value: Any) -> None:
         data = bytes(value)
         if node.a >= 0 and len(data) != node.a:
             raise _RefusedError(f"the fixed value has {len(data)} bytes, and must have {node.a}")
+        try:
+            decimal_of(data, node.b, node.c)
+        except ValueError as error:
+            raise _RefusedError(str(error)) from None
     elif isinstance(value, (Decimal, int)):
         try:
             data = decimal_bytes(value, node.a, node.b, node.c)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any, Final
 
@@ -77,7 +78,9 @@ class _Encoder:
         if name == "map":
             found += encode_long(len(value)) if value else b""
             for key, item in value.items():
-                data = _utf8(key) or b""
+                data = _utf8(key)
+                if data is None:
+                    raise ValueError(f"{key!r} is no text")
                 found += encode_long(len(data)) + data + self.encode(kind.items, item, level)
             return bytes(found) + b"\0"
         for field in kind.fields:
@@ -101,8 +104,8 @@ def _scalar(kind: AvroType, value: Any) -> bytes | None:
         if type(value) not in (int, float):
             return None
         try:
-            return struct.pack("<f" if name == "float" else "<d", value)
-        except OverflowError:
+            return struct.pack("<f" if name == "float" else "<d", value) if math.isfinite(value) else None
+        except (OverflowError, struct.error):
             return None
     if name == "string":
         data = _utf8(value)

@@ -15,7 +15,8 @@ Rules of resolution (Avro 1.12, "Schema Resolution")
 5. A writer's union is resolved branch by branch. A branch that does not resolve is an error when a value has it.
 6. Of a reader's union the first branch of the same type and full name counts, then the first that matches by rule 2,
    then the first that matches by promotion (as in Java).
-7. Logical types are those of the reader.
+7. Logical types are those of the reader. If the writer's type has another one, both must be times, or timestamps of
+   one kind, from milliseconds to microseconds. Decimals must have one scale and one precision.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer.protocol.avro.errors import AvroResolutionError
 from pyconsumer.protocol.avro.schema import AvroSchema
-from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field
+from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field, Logical
 
 __all__ = ["MAX_DECODED_BYTES", "MAX_LEVELS", "Node", "Op", "Plan", "Shape", "read_plan", "write_plan"]
 
@@ -45,7 +46,8 @@ class Op:
     * ENUM: the object has the reader's symbols by the writer's index, None for one that is refused.
     * ARRAY, MAP: a = node of the items.
     * UNION: a = first link, b = number of branches.
-    * RECORD: a = first link, b = number of links. The object is a :class:`Shape`.
+    * RECORD: a = first link, b = number of links, c = the larger one of b and the number of keys. The object is a
+      :class:`Shape`.
     * NAMED: a = node. The object is the name: the value becomes a pair (name, value).
     * DEFAULT: a = node. The object has the bytes of the default, which are read instead of the data.
     * REFUSED: the object is the reason.
@@ -156,6 +158,7 @@ class _Planner:
         self.plan = Plan()
         self._named = return_record_name
         self._known: dict[tuple[int, int], int] = {}  # by the identities of both types
+        self._refused: dict[tuple[int, int], tuple[str, str]] = {}  # the places and the messages, by the same
 
     def same(self, kind: AvroType) -> int:
         """Plan a type as it is written, without the reader's part of it."""
@@ -173,9 +176,16 @@ class _Planner:
         pair = id(writer), id(reader)
         found = self._known.get(pair)
         if found is None:
+            if pair in self._refused:
+                place, text = self._refused[pair]
+                raise AvroResolutionError(_moved(text, place, where))
             found = self._known[pair] = len(self.plan.nodes)
             self.plan.nodes.append(Node(Op.NULL))
-            self.plan.nodes[found] = fill(writer, reader, where)
+            try:
+                self.plan.nodes[found] = fill(writer, reader, where)
+            except AvroResolutionError as error:
+                self._refused[pair] = where, str(error)
+                raise
         return found
 
     def _add(self, node: Node) -> int:
@@ -196,7 +206,7 @@ class _Planner:
         if kind.kind == "record":
             steps = [Link(self.same(f.type), f.name, f.default_bytes) for f in kind.fields]
             shape = Shape(kind.name, dict.fromkeys(f.name for f in kind.fields))
-            return Node(Op.RECORD, self._link(steps), len(steps), 0, shape)
+            return Node(Op.RECORD, self._link(steps), len(steps), len(steps), shape)
         if kind.kind in ("array", "map"):
             return Node(Op.ARRAY if kind.kind == "array" else Op.MAP, self.same(kind.items))
         return self._scalar(kind, kind, where)
@@ -271,7 +281,8 @@ class _Planner:
                 continue
             node = self.resolve(missing.type, missing.type, "")
             steps.append(Link(self._add(Node(Op.DEFAULT, node, of=missing.default_bytes)), missing.name))
-        return Node(Op.RECORD, self._link(steps), len(steps), 0, Shape(reader.name, template))
+        most = max(len(steps), len(template))
+        return Node(Op.RECORD, self._link(steps), len(steps), most, Shape(reader.name, template))
 
     # -- scalars ---------------------------------------------------------------------------------------------------
 
@@ -285,6 +296,11 @@ class _Planner:
         if wanted == "fixed" and writer.size != reader.size:
             raise AvroResolutionError(
                 f"{_at(where)}the writer's {writer.name!r} has {writer.size} bytes, the reader's {reader.size}"
+            )
+        if not _is_exact(writer.logical, reader.logical):
+            raise AvroResolutionError(
+                f"{_at(where)}the writer's logical type {_described(writer.logical)} cannot be read as the reader's"
+                f" {_described(reader.logical)}"
             )
         logical = _logical_node(writer, reader)
         if logical is not None:
@@ -305,6 +321,8 @@ def _logical_node(writer: AvroType, reader: AvroType) -> Node | None:
     logical = reader.logical
     if logical is None:
         return None
+    if writer.logical is not None:
+        logical = writer.logical  # its unit is that of the bytes, and Python's types are those of both
     name = logical.name
     is_long = int(writer.kind == "long")
     if name.endswith(("timestamp-millis", "timestamp-micros")):
@@ -323,6 +341,26 @@ def _logical_node(writer: AvroType, reader: AvroType) -> Node | None:
     return None if op is None else Node(op)  # nanoseconds stay numbers: Python's types have none
 
 
+#: The reader's logical types that hold each value of a writer's one.
+_FINER: Final = {
+    "time-millis": "time-micros",
+    "timestamp-millis": "timestamp-micros",
+    "local-timestamp-millis": "local-timestamp-micros",
+}
+
+
+def _is_exact(written: Logical | None, wanted: Logical | None) -> bool:
+    """Return True if each value of a writer's logical type is one of the reader's (rule 7)."""
+    if written is None or wanted is None or written == wanted:
+        return True
+    return _FINER.get(written.name) == wanted.name
+
+
+def _described(logical: Logical | None) -> str:
+    assert logical is not None
+    return f"decimal({logical.precision}, {logical.scale})" if logical.name == "decimal" else logical.name
+
+
 def _constant(missing: Field) -> Any:
     """Return the default of a field if it is one object for all records, else ``NO_DEFAULT``."""
     kind = missing.type
@@ -337,6 +375,14 @@ def _constant(missing: Field) -> Any:
 
 def _at(where: str) -> str:
     return f"{where}: " if where else ""
+
+
+def _moved(text: str, place: str, where: str) -> str:
+    """Return an error's message for another place."""
+    rest = text.removeprefix(place)
+    if not place and where:
+        return f"{where}: {rest}"
+    return f"{where}{rest}" if where else rest.lstrip(".: ")
 
 
 def _short(name: str) -> str:

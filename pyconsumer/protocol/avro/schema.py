@@ -6,7 +6,8 @@ Rules
    reference is looked up there first, then without a namespace (as Java's parser does).
 2. A name is defined once, in the schema or in the references that are given beside it. A type may contain itself.
 3. A union contains no union, and no two types of one kind (named types: of one name).
-4. A logical type that is unknown, or does not fit its type, is ignored, as the specification demands.
+4. A logical type that is unknown, or does not fit its type, is ignored, as the specification demands. So is a
+   decimal of more than 10,000 digits.
 5. Defaults are checked. That of a union may be a value of any branch (1.12), and the first that fits counts. A strict
    parser refuses a wrong one. A lenient one treats it as absent, since a writer's data does not depend on it.
 6. A schema nests at most :data:`MAX_LEVELS` deep.
@@ -48,6 +49,8 @@ _COMPLEX: Final = frozenset(("record", "error", "enum", "fixed", "array", "map")
 _NAMED: Final = frozenset(("record", "enum", "fixed"))
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ORDERS: Final = ("ascending", "descending", "ignore")
+#: A decimal of a higher precision is no valid logical type here: its arithmetic would take too long.
+_MOST_DIGITS: Final = 10_000
 #: The types that a logical type may annotate. Decimal and fixed ones have further rules.
 _LOGICAL: Final = {
     "decimal": ("bytes", "fixed"),
@@ -132,6 +135,8 @@ def _loads(text: str | bytes | bytearray) -> Any:
         raise AvroSchemaError(f"the schema is no UTF-8: {error}") from None
     except json.JSONDecodeError as error:
         raise AvroSchemaError(f"the schema is no JSON: {error}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise AvroSchemaError(f"the schema is no JSON that can be read: {error}") from None
 
 
 class _Parser:
@@ -271,6 +276,8 @@ class _Parser:
         return tuple(found)
 
     def check_name(self, name: str, where: str, *, dots: bool = True) -> None:
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise AvroSchemaError(f"{where}: {name!r} has no UTF-8")
         for part in name.split(".") if dots else [name]:
             if _NAME.fullmatch(part) is None and (self.strict or not part):
                 raise AvroSchemaError(
@@ -294,7 +301,12 @@ def _logical(kind: str, size: int, source: dict[str, Any]) -> Logical | None:
         return None
     if name == "decimal":
         precision, scale = source.get("precision"), source.get("scale", 0)
-        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
+        if (
+            type(precision) is not int
+            or type(scale) is not int
+            or not 0 <= scale <= precision
+            or not 1 <= precision <= _MOST_DIGITS
+        ):
             return None
         if kind == "fixed" and precision > _most_digits(size):
             return None

@@ -6,13 +6,21 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, cast
 
 import pytest
 
 from pyconsumer import KafkaProducer
 from pyconsumer.clock import ManualClock
-from pyconsumer.errors import ConfigurationError, Errors, KafkaTimeoutError, LeaderNotAvailableError
+from pyconsumer.errors import (
+    ConfigurationError,
+    Errors,
+    IllegalStateError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+)
+from pyconsumer.generic import PendingError
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.protocol.messages.metadata import (
@@ -213,3 +221,60 @@ def test_a_topic_that_an_early_response_contained_is_requested(
     assert bench.client.asked == [[], ["t"]]
     user.join(60)
     assert found == [{0}]
+
+
+class Pending:
+    """A serializer whose schema for the topic "new" does not arrive."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.arrival: Future[None] = Future()
+
+    def bind(self, field: str) -> Pending:
+        return self
+
+    def serialize(self, topic: str, headers: Any, data: bytes) -> bytes:
+        if topic == "new" and not self.arrival.done():
+            self.asked.set()
+            raise PendingError(self.arrival, "the schema of new")
+        return data
+
+
+def test_send_in_a_callback_does_not_wait_for_a_schema(make_bench: Callable[..., Bench]) -> None:
+    producer = make_bench(value_serializer=Pending()).producer
+    found: queue.Queue[object] = queue.Queue()
+
+    def again(_: object) -> None:
+        try:
+            found.put(producer.send("new", b"x"))
+        except KafkaTimeoutError as error:
+            found.put(error)
+
+    producer.send("old", b"x").add_callback(again)
+    assert "a callback cannot wait for it" in str(found.get(timeout=20))
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_send_waits_for_a_schema_until_it_arrives_or_the_producer_is_closed(
+    make_bench: Callable[..., Bench], closes: bool
+) -> None:
+    serializer = Pending()
+    producer = make_bench(value_serializer=serializer).producer
+    found: queue.Queue[object] = queue.Queue()
+
+    def send() -> None:
+        try:
+            found.put(producer.send("new", b"x"))
+        except IllegalStateError as error:
+            found.put(str(error))
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    assert serializer.asked.wait(20)
+    if closes:
+        producer.close(timeout_ms=0)
+        assert found.get(timeout=20) == "the producer was closed while send waited for a serializer"
+    else:
+        serializer.arrival.set_result(None)
+        assert not isinstance(found.get(timeout=20), str)
+    thread.join(20)

@@ -14,6 +14,7 @@ Rules
 3. A plan is checked when it is taken over: the indexes of its nodes and links, and the types of their objects.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.datetime cimport (
     date_new,
@@ -40,12 +41,12 @@ from uuid import UUID, SafeUUID
 from pyconsumer.protocol.avro import _pure
 from pyconsumer.protocol.avro._pure import (
     AvroDuration,
+    check_writes,
     decimal_bytes,
     decimal_of,
     duration_bytes,
     is_real,
     is_whole,
-    longest_decimal,
     micros_of,
     too_large,
 )
@@ -55,7 +56,7 @@ from pyconsumer.protocol.avro.plan import MAX_LEVELS as PLAN_LEVELS
 from pyconsumer.protocol.compiled import not_copied
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 1
+REVISION = 2
 
 import_datetime()
 
@@ -119,6 +120,7 @@ cdef object refuse():
     raise Refused
 
 
+@cython.no_gc_clear
 cdef class Table:
     """A plan in C."""
 
@@ -160,6 +162,8 @@ cdef class Table:
                 raise ValueError("a timestamp of the plan has no unit")
             if op == RECORD:
                 name, template = of
+                if c < b or c < len(template):
+                    raise ValueError("a record of the plan counts too little")
                 of = template if type(template) is dict else dict(template)
                 if b and any(self.links[a + step].key is NULL and links[a + step][1] is not None for step in range(b)):
                     raise ValueError("a key of the plan is no text")

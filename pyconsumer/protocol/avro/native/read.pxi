@@ -6,6 +6,8 @@ cdef struct Bytes:
     int64_t room  # bytes that the value may still have, decoded
 
 
+#: For values of more bytes, as data or decoded, the twin is not asked for the message: it would take seconds.
+cdef int64_t TWIN_BYTES = 65536
 cdef int64_t DAY_MICROS = 86400000000
 cdef object utc = UTC
 cdef object safe_unknown = SafeUUID.unknown
@@ -194,9 +196,7 @@ cdef object timestamp_of(int64_t number, int64_t units, bint is_instant):
 
 cdef object decimal_value(Bytes *data, Node *node):
     found = bytes_of(data, number_of(data) if node.a < 0 else node.a)
-    if PyBytes_GET_SIZE(found) > <Py_ssize_t?>longest_decimal(node.c):
-        refuse()
-    return decimal_of(found, node.b)
+    return decimal_of(found, node.b, node.c)
 
 
 cdef inline int digit_of(uint8_t letter) except -1:
@@ -247,6 +247,7 @@ cdef object duration_of(Bytes *data):
 # -- the walk ----------------------------------------------------------------------------------------------------------
 
 
+@cython.no_gc_clear
 cdef class Decoder(Table):
     """See ``_pure.Decoder``."""
 
@@ -262,6 +263,7 @@ cdef class Decoder(Table):
             AvroDecodeError: the bytes are no value of the plan.
         """
         cdef Bytes bytes_left
+        cdef Py_ssize_t number
         cdef bytes whole = data if type(data) is bytes else bytes(data)
         if not 0 <= start <= PyBytes_GET_SIZE(whole):
             raise ValueError(f"there is no byte {start}")
@@ -275,6 +277,12 @@ cdef class Decoder(Table):
         except (Refused, ValueError, OverflowError):
             if bytes_left.room < 0:
                 raise too_large(self.most) from None
+        if PyBytes_GET_SIZE(whole) - start > TWIN_BYTES or self.most - bytes_left.room > TWIN_BYTES:
+            number = bytes_left.at - <const uint8_t *>PyBytes_AS_STRING(whole)
+            raise AvroDecodeError(
+                f"the value is not that of the schema from byte {number} of {PyBytes_GET_SIZE(whole)} on. It is too"
+                " large to look for the place in it"
+            )
         return _pure.Decoder(self.plan, self.most).decode(whole, start)
 
     cdef object read(self, Bytes *data, Node *node, int level):
@@ -368,7 +376,7 @@ cdef class Decoder(Table):
         if level >= MAX_LEVELS:
             refuse()
         level += 1
-        charge(data, 64 + 8 * node.b)
+        charge(data, 64 + 8 * node.c)
         found = PyDict_Copy(<dict>node.of)
         while link < end:
             if link.key is NULL:
@@ -386,6 +394,7 @@ cdef class Decoder(Table):
         if level >= MAX_LEVELS:
             refuse()
         level += 1
+        charge(data, 64)
         while True:
             count = block_of(data, &end)
             if count == 0:
@@ -407,6 +416,7 @@ cdef class Decoder(Table):
         if level >= MAX_LEVELS:
             refuse()
         level += 1
+        charge(data, 64)
         while True:
             count = block_of(data, &end)
             if count == 0:
@@ -415,7 +425,7 @@ cdef class Decoder(Table):
                 return found
             while count:
                 count -= 1
-                charge(data, 16)
+                charge(data, 64)
                 key = text_of(data)
                 PyDict_SetItem(found, key, self.read(data, item, level))
             if end is not NULL and data.at != end:
@@ -461,7 +471,7 @@ cdef class Decoder(Table):
         elif level >= MAX_LEVELS:
             refuse()
         elif op == RECORD:
-            charge(data, 64 + 8 * node.b)
+            charge(data, 64 + 8 * node.c)
             link = self.links + node.a
             end = link + node.b
             while link < end:
@@ -476,6 +486,7 @@ cdef class Decoder(Table):
     cdef int skip_items(self, Bytes *data, Node *node, int level) except -1:
         cdef const uint8_t *end
         cdef int64_t count
+        charge(data, 64)
         while True:
             count = block_of(data, &end)
             if end is not NULL:
@@ -487,7 +498,7 @@ cdef class Decoder(Table):
             while count:
                 count -= 1
                 if node.op == MAP:
-                    charge(data, 16)
+                    charge(data, 64)
                     taken(data, number_of(data))
                 else:
                     charge(data, 8)
@@ -516,8 +527,8 @@ cdef class PrefixDecoder:
                 if type(decoder) is Decoder:
                     try:
                         return (<Decoder>decoder).decode(data, 5)
-                    except AvroDecodeError:
-                        pass
+                    except AvroDecodeError as error:
+                        raise AvroDecodeError(f"the schema {number}: {error}") from None
         return self.other(record, data)
 
     def __reduce__(self):

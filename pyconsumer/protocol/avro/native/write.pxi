@@ -105,6 +105,7 @@ cdef int put_decimal(Output *out, Node *node, value) except -1:
         data = decimal_bytes(value, node.a, node.b, node.c)
     else:
         data = data_of(value)
+        decimal_of(data, node.b, node.c)
     if node.a < 0:
         put_bytes(out, data)
     else:
@@ -116,6 +117,12 @@ cdef inline int64_t micros_of_time(value) except? -1:
     return ((<int64_t>value.hour * 60 + <int64_t>value.minute) * 60 + <int64_t>value.second) * 1000000 + (
         <int64_t>value.microsecond
     )
+
+
+cdef int64_t micros_without_zone(value) except? -1:
+    if value.tzinfo is not None:
+        refuse()
+    return micros_of_time(value)
 
 
 cdef int64_t days_of(value) except? -1:
@@ -146,12 +153,14 @@ cdef bint is_data(value, Py_ssize_t size) except -1:
     return size < 0 or len(bytes(value)) == size
 
 
+@cython.no_gc_clear
 cdef class Encoder(Table):
     """See ``_pure.Encoder``."""
 
     cdef list names  # of the records among the nodes
 
-    def __init__(self, plan):
+    def __cinit__(self, plan):
+        check_writes(plan)
         self.names = [node[4][0] if node[0] == RECORD else None for node in plan.nodes]
 
     def encode(self, value, bytes prefix not None=b""):
@@ -169,7 +178,7 @@ cdef class Encoder(Table):
             put(&out, PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix))
             self.write(&out, self.nodes, value, 0)
             return PyBytes_FromStringAndSize(out.start, out.size)
-        except (Refused, ValueError, TypeError, OverflowError):
+        except (Refused, _pure._RefusedError, ValueError, TypeError, OverflowError):
             pass
         finally:
             PyMem_Free(out.start)
@@ -177,7 +186,7 @@ cdef class Encoder(Table):
 
     def matches(self, value, Py_ssize_t number=0):
         """Return whether a value is one of a node's type, as the choice of a union's branch needs to know."""
-        return bool(self.match(self.nodes + self.checked(number, self.node_count), value, 0))
+        return bool(self.match(self.nodes + self.checked(number, self.node_count), value, 0, {}))
 
     cdef int write(self, Output *out, Node *node, value, int level) except -1:
         cdef int op = node.op
@@ -223,10 +232,10 @@ cdef class Encoder(Table):
             return put_long(out, days_of(value)) if isinstance(value, date) else put_whole(out, value, False)
         if op == TIME_MILLIS:
             if isinstance(value, time):
-                return put_long(out, micros_of_time(value) // 1000)
+                return put_long(out, micros_without_zone(value) // 1000)
             return put_whole(out, value, False)
         if op == TIME_MICROS:
-            return put_long(out, micros_of_time(value)) if isinstance(value, time) else put_whole(out, value, True)
+            return put_long(out, micros_without_zone(value)) if isinstance(value, time) else put_whole(out, value, True)
         if op == DECIMAL:
             return put_decimal(out, node, value)
         if op == UUID_TEXT:
@@ -339,13 +348,14 @@ cdef class Encoder(Table):
         """Return the index of the branch that fits a value best (rule 1 of encoding)."""
         cdef Py_ssize_t place, step, found = -1, most = -1, count
         cdef Node *branch
+        cdef dict refused = {}
         for place in range(node.b):
             branch = self.nodes + self.links[node.a + place].node
             if found >= 0 and self.nodes[self.links[node.a + found].node].op == FLOAT:
                 if branch.op == DOUBLE:
                     return place
                 continue
-            if not self.match(branch, value, 0):
+            if not self.match(branch, value, 0, refused):
                 continue
             if branch.op != RECORD:
                 found = place
@@ -361,7 +371,8 @@ cdef class Encoder(Table):
             refuse()
         return found
 
-    cdef bint match(self, Node *node, value, int level) except -1:
+    cdef bint match(self, Node *node, value, int level, dict refused) except -1:
+        """Compare a value with a type. ``refused`` keeps the pairs that do not fit, with the values of their ids."""
         cdef int op = node.op
         if op == STRING:
             return isinstance(value, str)
@@ -382,7 +393,12 @@ cdef class Encoder(Table):
         if op == ENUM:
             return isinstance(value, str) and value in <tuple>node.of
         if op == RECORD or op == ARRAY or op == MAP or op == UNION:
-            return self.match_nested(node, value, level)
+            if refused and (node - self.nodes, id(value), level) in refused:
+                return False
+            if self.match_nested(node, value, level, refused):
+                return True
+            refused[node - self.nodes, id(value), level] = value
+            return False
         if op == DATE:
             return isinstance(value, date) or is_whole(value, 32)
         if op == TIME_MILLIS:
@@ -401,16 +417,16 @@ cdef class Encoder(Table):
             return isinstance(value, AvroDuration) or is_data(value, 12)
         return False
 
-    cdef bint match_nested(self, Node *node, value, int level) except -1:
+    cdef bint match_nested(self, Node *node, value, int level, dict refused) except -1:
         cdef Py_ssize_t place
         cdef Link *link
         if node.op == UNION:
             if isinstance(value, tuple):
                 place = self.named_branch(node, value)
                 if place >= 0:
-                    return self.match(self.nodes + self.links[node.a + place].node, value[1], level)
+                    return self.match(self.nodes + self.links[node.a + place].node, value[1], level, refused)
             for place in range(node.b):
-                if self.match(self.nodes + self.links[node.a + place].node, value, level):
+                if self.match(self.nodes + self.links[node.a + place].node, value, level, refused):
                     return True
             return False
         if level >= MAX_LEVELS:
@@ -420,14 +436,14 @@ cdef class Encoder(Table):
             if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray, memoryview)):
                 return False
             for item in value:
-                if not self.match(self.nodes + node.a, item, level):
+                if not self.match(self.nodes + node.a, item, level, refused):
                     return False
             return True
         if not isinstance(value, Mapping):
             return False
         if node.op == MAP:
             for key, item in value.items():
-                if not isinstance(key, str) or not self.match(self.nodes + node.a, item, level):
+                if not isinstance(key, str) or not self.match(self.nodes + node.a, item, level, refused):
                     return False
             return True
         if "-type" in value and value["-type"] != <object>self.names[node - self.nodes]:
@@ -439,6 +455,6 @@ cdef class Encoder(Table):
                 if link.default_ is not NULL:
                     continue
                 item = None
-            if not self.match(self.nodes + link.node, item, level):
+            if not self.match(self.nodes + link.node, item, level, refused):
                 return False
         return True
