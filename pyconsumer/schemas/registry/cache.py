@@ -70,6 +70,14 @@ class Flight(Future["Value | Failure | _Abandoned"]):
         self.is_watched = False
         self.has_ended = False
 
+    def note_watched(self) -> None:
+        """Record that a driver gives it back in time."""
+        self.is_watched = True
+
+    def note_end(self) -> None:
+        """Record that its result is chosen."""
+        self.has_ended = True
+
 
 class _Entry(NamedTuple):
     outcome: Value | Failure
@@ -141,7 +149,7 @@ class SchemaCache:
         with self._lock:
             if flight.has_ended:  # it was given back
                 return
-            flight.has_ended = True
+            flight.note_end()
             if self._flights.get(key) is flight:
                 del self._flights[key]
                 if seconds is None or seconds > 0:
@@ -153,7 +161,7 @@ class SchemaCache:
         with self._lock:
             if flight.has_ended:
                 return
-            flight.has_ended = True
+            flight.note_end()
             if self._flights.get(key) is flight:
                 del self._flights[key]
         flight.set_result(ABANDONED)

@@ -37,6 +37,14 @@ _LONGEST_S: Final = threading.TIMEOUT_MAX - 1
 _drivers: weakref.WeakSet[RegistryDriver] = weakref.WeakSet()
 
 
+class _DaemonTimer(threading.Timer):
+    """A timer that does not keep the process alive."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.daemon = True
+
+
 class RegistryDriver:
     """Begins calls.
 
@@ -122,10 +130,9 @@ class RegistryDriver:
         """Give a flight back at the end of its caller's time. The first one that joins it sees to that."""
         if flight.is_watched or flight.until == math.inf:
             return
-        flight.is_watched = True
+        flight.note_watched()
         seconds = min(max(flight.until - self._clock.now(), 0.0), _LONGEST_S)
-        timer = threading.Timer(seconds, self._cache.abandon, (flight.key, flight))
-        timer.daemon = True
+        timer = _DaemonTimer(seconds, self._cache.abandon, (flight.key, flight))
         timer.start()
         flight.add_done_callback(lambda _: timer.cancel())
 

@@ -57,7 +57,16 @@ _EARLY_S: Final = 30.0  #: a token is renewed so long before it expires
 
 
 #: ``until`` of a thread is the end of the time of its request.
-_time: Final = threading.local()
+class _TimeOfRequest(threading.local):
+    """The end of the time of the thread's request, in monotonic seconds."""
+
+    until: float | None = None
+
+    def begin(self, until: float) -> None:
+        self.until = until
+
+
+_time: Final = _TimeOfRequest()
 
 
 class _TimedReader(io.RawIOBase):
@@ -71,7 +80,7 @@ class _TimedReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        until = getattr(_time, "until", None)
+        until = _time.until
         if until is not None:
             left = until - time.monotonic()
             if left <= 0:
@@ -113,6 +122,25 @@ class _HttpsPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _HttpsConnection
 
 
+_POOLS: Final = {"http": _HttpPool, "https": _HttpsPool}
+
+
+class _Pools(urllib3.PoolManager):
+    """Connections whose reads end in time."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.pool_classes_by_scheme = _POOLS
+
+
+class _ProxyPools(urllib3.ProxyManager):
+    """Connections through a proxy whose reads end in time."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.pool_classes_by_scheme = _POOLS
+
+
 class Transport:
     """Sends attempts. Several threads may use it at once.
 
@@ -132,13 +160,12 @@ class Transport:
             options["ssl_context"] = _tls_context(settings)
         self._pools: urllib3.PoolManager
         if settings.proxy is None:
-            self._pools = urllib3.PoolManager(**options)
+            self._pools = _Pools(**options)
         else:
             try:
-                self._pools = urllib3.ProxyManager(settings.proxy, **options)
+                self._pools = _ProxyPools(settings.proxy, **options)
             except (HTTPError, ValueError):
                 raise ConfigurationError("proxy must be a URL, such as 'http://proxy:3128' (it is not shown)") from None
-        self._pools.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
         self._tokens = None if settings.bearer is None else _Tokens(settings.bearer)
 
     def send(self, attempt: Attempt) -> HttpResponse | NoResponse:
@@ -199,7 +226,7 @@ class Transport:
     ) -> HttpResponse | NoResponse:
         """Send one request to one URL."""
         left = min(max(until - time.monotonic(), 0.001), _LONGEST_S)
-        _time.until = until
+        _time.begin(until)
         try:
             response = self._pools.request(
                 method,

@@ -106,7 +106,8 @@ class TestRefusedValues:
     ) -> None:
         monkeypatch.setenv("TZ", "Europe/Berlin")
         with contextlib.ExitStack() as stack:
-            stack.callback(clock.tzset)
+            stack.callback(clock.tzset)  # after the variable is as before
+            stack.callback(monkeypatch.undo)
             clock.tzset()
             with pytest.raises(AvroEncodeError, match=r"^a: "):
                 write(coder, record(("a", source)), {"a": value})
