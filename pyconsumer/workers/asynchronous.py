@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any, Final, Unpack
 
 from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener, AsyncKafkaConsumer
@@ -20,15 +21,12 @@ from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import (
     ConfigurationError,
-    IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
-    OffsetMetadataTooLargeError,
-    RebalanceInProgressError,
     WakeupError,
 )
 from pyconsumer.generic import Arrival, PendingError
-from pyconsumer.producer.loop_bridge import call_in_loop
+from pyconsumer.producer.loop_bridge import called
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings, copy_of
 from pyconsumer.workers.dead_letters import Letter
@@ -78,9 +76,6 @@ class AsyncWorkers(WorkersBase):
         self._idle: deque[asyncio.Future[None]] = deque()
         self._observers: list[asyncio.Future[None]] = []
         super().__init__(consumer, handle, **settings)
-        self._lent: LentConsumer | None = None
-        self._paused: set[TopicPartition] = set()
-        self._paused_stopped: set[TopicPartition] = set()
         self._commit: asyncio.Task[None] | None = None
         self._turn_began = 0.0
 
@@ -154,15 +149,11 @@ class AsyncWorkers(WorkersBase):
         self._stopping = True
 
     async def _loop(self, *, until_caught_up: bool) -> None:
-        schedule, consumer, lent = self._schedule, self._consumer, self._lent
-        assert lent is not None
+        schedule, consumer = self._schedule, self._consumer
         while not self._stopping and not schedule.closed:
             room = await self._wait_for_room()
             found = await consumer.poll(timeout_ms=_POLL_MS if room else 0, max_records=room or 1)
-            if found or found.next_offsets():  # offsets without records count, too
-                schedule.add(found)
-            if not lent.is_listening:
-                raise IllegalStateError("subscribe() was called while workers run: stop() them before")
+            self._take_in(found)
             if time.monotonic() >= self._next_commit:
                 self._commit_finished()
             if self._stop_reading_stopped():
@@ -172,20 +163,12 @@ class AsyncWorkers(WorkersBase):
 
     async def _wait_for_room(self) -> int:
         """Return how many records may be polled. 0: none, and the partitions are paused."""
-        schedule, consumer = self._schedule, self._consumer
+        schedule = self._schedule
         room = schedule.room(self._most_records, self._most_bytes)
         if not room:
             await self._until(lambda: schedule.closed or self._has_room(), BETWEEN_POLLS_S)
             room = schedule.room(self._most_records, self._most_bytes)
-        if room:
-            if self._paused:
-                consumer.resume(*(self._paused & consumer.assignment() - set(schedule.stopped())))
-                self._paused.clear()
-            return min(room, int(consumer.config.max_poll_records))
-        fresh = consumer.assignment() - consumer.paused()
-        consumer.pause(*fresh)
-        self._paused |= fresh
-        return 0
+        return self._apply_room(room)
 
     def _has_room(self) -> bool:
         return self._schedule.room(self._most_records, self._most_bytes) >= max(1, self._most_records // 2)
@@ -263,7 +246,7 @@ class AsyncWorkers(WorkersBase):
         while True:
             found, _, error = convert([copy_of(task.record)])
             if isinstance(error, PendingError):
-                await _arrived(error.arrival)
+                await called(partial(_on_arrival, error.arrival))
                 continue
             if error is not None:
                 raise error
@@ -301,18 +284,6 @@ class AsyncWorkers(WorkersBase):
         else:
             self._buried(task)
 
-    def _stop_reading_stopped(self) -> bool:
-        """Pause stopped partitions. Return True if no other one is left."""
-        stopped = set(self._schedule.stopped())
-        if not stopped:
-            return False
-        assigned: set[TopicPartition] = self._consumer.assignment()
-        fresh = (stopped & assigned) - self._consumer.paused()
-        if fresh:
-            self._consumer.pause(*fresh)
-            self._paused_stopped |= fresh
-        return bool(assigned) and assigned <= stopped
-
     async def _is_caught_up(self) -> bool:
         consumer = self._consumer
         assigned = consumer.assignment()
@@ -331,9 +302,7 @@ class AsyncWorkers(WorkersBase):
     def _commit_finished(self) -> None:
         if self._commit is not None and not self._commit.done():
             return
-        self._next_commit = time.monotonic() + self._commit_interval
-        offsets = self._schedule.progress.take(again=self._commit_again)
-        self._commit_again = False
+        offsets = self._due_offsets()
         if offsets:
             self._commit = asyncio.create_task(self._commit_once(offsets))
 
@@ -343,16 +312,10 @@ class AsyncWorkers(WorkersBase):
         except WakeupError:
             self._commit_again = self._stopping = True  # the request to end has come to this call
         except KafkaError as error:
-            self._commit_again = True
-            if isinstance(error, OffsetMetadataTooLargeError):
-                self._schedule.progress.drop_metadata()
-            if not isinstance(error, RebalanceInProgressError):
-                _log.warning("finished records could not be committed, the next commit has them: %s", error)
+            self._commit_failed(error)
 
     async def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
-        offsets = self._schedule.progress.take(again=True)
-        if only is not None:
-            offsets = {tp: found for tp, found in offsets.items() if tp in only}
+        offsets = self._all_offsets(only)
         while offsets:
             try:
                 await self._consumer.commit(offsets)
@@ -369,32 +332,20 @@ class AsyncWorkers(WorkersBase):
         except KafkaTimeoutError as error:  # records of gaps are processed again, no more
             _log.warning("which records are finished is not known: %s", error)
             committed = {}
-        for tp in partitions:
-            self._schedule.restore(tp, committed.get(tp))
-            self._ends.pop(tp, None)
+        self._restore(partitions, committed)
 
     async def give_up(self, partitions: Collection[TopicPartition]) -> None:
         """End the work on partitions that are revoked."""
         schedule = self._schedule
         schedule.hold(partitions)
         if self._waits and not await self._until(lambda: not schedule.running(partitions), self._revoke_timeout):
-            _log.warning(
-                "records of %s still run after %d ms: the next owner processes them, too",
-                sorted(map(str, partitions)),
-                self._revoke_timeout * 1000,
-            )
+            self._warn_of_running(partitions)
         await self._commit_now(partitions)
         self.drop(partitions)
 
-    def drop(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget partitions that went away."""
-        self._schedule.drop(partitions)
-        self._paused.difference_update(partitions)
-        self._paused_stopped.difference_update(partitions)
-
     async def _finish(self, workers: list[asyncio.Task[None]], *, at_once: bool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""
-        schedule, consumer = self._schedule, self._consumer
+        schedule = self._schedule
         schedule.close()
         self._wake(len(self._idle))
         if workers:
@@ -412,14 +363,7 @@ class AsyncWorkers(WorkersBase):
             schedule.forget_all()
             return
         await self._commit_now()
-        assigned = consumer.assignment()
-        for tp, first in schedule.progress.unfinished().items():
-            if tp in assigned:
-                consumer.seek(tp, first)
-        consumer.resume(*((self._paused | self._paused_stopped) & assigned))
-        self._paused.clear()
-        self._paused_stopped.clear()
-        schedule.forget_all()  # a task that still runs is of no more concern
+        self._go_back()
 
 
 class _Listener(AsyncConsumerRebalanceListener):
@@ -449,11 +393,8 @@ class _Listener(AsyncConsumerRebalanceListener):
             await _call(self._users.on_partitions_lost, lost)
 
 
-async def _arrived(arrival: Arrival) -> None:
-    arrived = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    arrival.add_done_callback(lambda _: call_in_loop(loop, arrived.set))
-    await arrived.wait()
+def _on_arrival(arrival: Arrival, call: Callable[[], None]) -> None:
+    arrival.add_done_callback(lambda _: call())
 
 
 async def _call(method: Callable[[Any], Any], partitions: Collection[TopicPartition]) -> None:

@@ -17,11 +17,8 @@ from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import (
     ConfigurationError,
-    IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
-    OffsetMetadataTooLargeError,
-    RebalanceInProgressError,
     WakeupError,
 )
 from pyconsumer.structs import TopicPartition
@@ -98,9 +95,6 @@ class Workers(WorkersBase):
                 raise ConfigurationError(
                     f"processes need a function of a module, which can be pickled. {handle!r} cannot: {error}"
                 ) from None
-        self._lent: LentConsumer | None = None
-        self._paused: set[TopicPartition] = set()
-        self._paused_stopped: set[TopicPartition] = set()
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -162,16 +156,12 @@ class Workers(WorkersBase):
         return ProcessPool(self._schedule, self, self._handle, self._concurrency, self._timeout)
 
     def _loop(self, pool: Pool, *, until_caught_up: bool) -> None:
-        schedule, consumer, lent = self._schedule, self._consumer, self._lent
-        assert lent is not None
+        schedule, consumer = self._schedule, self._consumer
         inline = self._run_in == "inline"
         while not self._stopping and not schedule.closed:
             room = self._wait_for_room(inline=inline)
             found = consumer.poll(timeout_ms=self._poll_ms(room, inline=inline), max_records=room or 1)
-            if found or found.next_offsets():  # offsets without records count, too
-                schedule.add(found)
-            if not lent.is_listening:
-                raise IllegalStateError("subscribe() was called while workers run: stop() them before")
+            self._take_in(found)
             if inline:
                 self._work_inline()
             pool.look()
@@ -197,16 +187,7 @@ class Workers(WorkersBase):
         if not room and not inline:
             schedule.wait_for_room(self._most_records, self._most_bytes, BETWEEN_POLLS_S)
             room = schedule.room(self._most_records, self._most_bytes)
-        consumer = self._consumer
-        if room:
-            if self._paused:
-                consumer.resume(*(self._paused & consumer.assignment() - set(schedule.stopped())))
-                self._paused.clear()
-            return min(room, int(consumer.config.max_poll_records))
-        fresh = consumer.assignment() - consumer.paused()
-        consumer.pause(*fresh)
-        self._paused |= fresh
-        return 0
+        return self._apply_room(room)
 
     def _work_inline(self) -> None:
         schedule = self._schedule
@@ -256,18 +237,6 @@ class Workers(WorkersBase):
         else:
             self._buried(task)
 
-    def _stop_reading_stopped(self) -> bool:
-        """Pause stopped partitions. Return True if no other one is left."""
-        stopped = set(self._schedule.stopped())
-        if not stopped:
-            return False
-        assigned: set[TopicPartition] = self._consumer.assignment()
-        fresh = (stopped & assigned) - self._consumer.paused()
-        if fresh:
-            self._consumer.pause(*fresh)
-            self._paused_stopped |= fresh
-        return bool(assigned) and assigned <= stopped
-
     def _is_caught_up(self) -> bool:
         consumer = self._consumer
         assigned = consumer.assignment()
@@ -281,25 +250,16 @@ class Workers(WorkersBase):
     # -- commits and rebalances ----------------------------------------------------------------------------------------
 
     def _commit_finished(self) -> None:
-        self._next_commit = time.monotonic() + self._commit_interval
-        offsets = self._schedule.progress.take(again=self._commit_again)
-        self._commit_again = False
+        offsets = self._due_offsets()
         if offsets:
             self._consumer.commit_async(offsets, self._committed)
 
     def _committed(self, offsets: Any, error: Exception | None) -> None:
-        if error is None:
-            return
-        self._commit_again = True
-        if isinstance(error, OffsetMetadataTooLargeError):
-            self._schedule.progress.drop_metadata()
-        if not isinstance(error, RebalanceInProgressError):
-            _log.warning("finished records could not be committed, the next commit has them: %s", error)
+        if error is not None:
+            self._commit_failed(error)
 
     def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
-        offsets = self._schedule.progress.take(again=True)
-        if only is not None:
-            offsets = {tp: found for tp, found in offsets.items() if tp in only}
+        offsets = self._all_offsets(only)
         while offsets:
             try:
                 self._consumer.commit(offsets)
@@ -316,32 +276,20 @@ class Workers(WorkersBase):
         except KafkaTimeoutError as error:  # records of gaps are processed again, no more
             _log.warning("which records are finished is not known: %s", error)
             committed = {}
-        for tp in partitions:
-            self._schedule.restore(tp, committed.get(tp))
-            self._ends.pop(tp, None)
+        self._restore(partitions, committed)
 
     def give_up(self, partitions: Collection[TopicPartition]) -> None:
         """End the work on partitions that are revoked."""
         schedule = self._schedule
         schedule.hold(partitions)
         if self._waits and not schedule.wait_running(partitions, self._revoke_timeout):
-            _log.warning(
-                "records of %s still run after %d ms: the next owner processes them, too",
-                sorted(map(str, partitions)),
-                self._revoke_timeout * 1000,
-            )
+            self._warn_of_running(partitions)
         self._commit_now(partitions)
         self.drop(partitions)
 
-    def drop(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget partitions that went away."""
-        self._schedule.drop(partitions)
-        self._paused.difference_update(partitions)
-        self._paused_stopped.difference_update(partitions)
-
     def _finish(self, pool: Pool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""
-        schedule, consumer = self._schedule, self._consumer
+        schedule = self._schedule
         schedule.close()
         if self._run_in != "inline" and not schedule.wait_running(None, self._close_timeout):
             _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
@@ -350,14 +298,7 @@ class Workers(WorkersBase):
             schedule.forget_all()
             return
         self._commit_now()
-        assigned = consumer.assignment()
-        for tp, first in schedule.progress.unfinished().items():
-            if tp in assigned:
-                consumer.seek(tp, first)
-        consumer.resume(*((self._paused | self._paused_stopped) & assigned))
-        self._paused.clear()
-        self._paused_stopped.clear()
-        schedule.forget_all()  # a task that still runs is of no more concern
+        self._go_back()
 
 
 class _Listener(ConsumerRebalanceListener):

@@ -22,19 +22,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, TypedDict
 
 from pyconsumer.clock import seconds_of
+from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import (
     ConfigurationError,
     IllegalStateError,
+    OffsetMetadataTooLargeError,
+    RebalanceInProgressError,
     RecordDeserializationError,
     SchemaUnavailableError,
 )
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import OnRevoke, Order, Retry, check_choice, check_count
@@ -166,6 +170,9 @@ class WorkersBase:
         self._stopping = False
         self._is_running = False
         self._commit_again = False  # the last one failed
+        self._lent: LentConsumer | None = None
+        self._paused: set[TopicPartition] = set()
+        self._paused_stopped: set[TopicPartition] = set()
         self._dead = 0
         self._began = 0.0
         self._next_commit = 0.0
@@ -205,6 +212,94 @@ class WorkersBase:
         self._began = time.monotonic()
         self._next_commit = self._began + self._commit_interval
         self._ends.clear()
+
+    # -- steps of the loop that never wait -----------------------------------------------------------------------------
+
+    def _apply_room(self, room: int) -> int:
+        """Pause the partitions without room, resume them with room. Return how many records may be polled."""
+        consumer = self._consumer
+        if room:
+            if self._paused:
+                consumer.resume(*(self._paused & consumer.assignment() - set(self._schedule.stopped())))
+                self._paused.clear()
+            return min(room, int(consumer.config.max_poll_records))
+        fresh = consumer.assignment() - consumer.paused()
+        consumer.pause(*fresh)
+        self._paused |= fresh
+        return 0
+
+    def _take_in(self, found: ConsumerRecords[Any, Any]) -> None:
+        """Take over the result of a poll.
+
+        Raises:
+            IllegalStateError: ``subscribe`` was called during the work.
+        """
+        if found or found.next_offsets():  # offsets without records count, too
+            self._schedule.add(found)
+        if self._lent is None or not self._lent.is_listening:
+            raise IllegalStateError("subscribe() was called while workers run: stop() them before")
+
+    def _stop_reading_stopped(self) -> bool:
+        """Pause stopped partitions. Return True if no other one is left."""
+        stopped = set(self._schedule.stopped())
+        if not stopped:
+            return False
+        assigned: set[TopicPartition] = self._consumer.assignment()
+        fresh = (stopped & assigned) - self._consumer.paused()
+        if fresh:
+            self._consumer.pause(*fresh)
+            self._paused_stopped |= fresh
+        return bool(assigned) and assigned <= stopped
+
+    def _due_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what the commit of this interval has to write."""
+        self._next_commit = time.monotonic() + self._commit_interval
+        again, self._commit_again = self._commit_again, False
+        return self._schedule.progress.take(again=again)
+
+    def _all_offsets(self, only: Collection[TopicPartition] | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what may be committed, of some partitions or of all."""
+        offsets = self._schedule.progress.take(again=True)
+        return offsets if only is None else {tp: found for tp, found in offsets.items() if tp in only}
+
+    def _commit_failed(self, error: Exception) -> None:
+        self._commit_again = True
+        if isinstance(error, OffsetMetadataTooLargeError):
+            self._schedule.progress.drop_metadata()
+        if not isinstance(error, RebalanceInProgressError):
+            _log.warning("finished records could not be committed, the next commit has them: %s", error)
+
+    def _restore(
+        self, partitions: Collection[TopicPartition], committed: Mapping[TopicPartition, OffsetAndMetadata | None]
+    ) -> None:
+        for tp in partitions:
+            self._schedule.restore(tp, committed.get(tp))
+            self._ends.pop(tp, None)
+
+    def _warn_of_running(self, partitions: Collection[TopicPartition]) -> None:
+        _log.warning(
+            "records of %s still run after %d ms: the next owner processes them, too",
+            sorted(map(str, partitions)),
+            self._revoke_timeout * 1000,
+        )
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that went away."""
+        self._schedule.drop(partitions)
+        self._paused.difference_update(partitions)
+        self._paused_stopped.difference_update(partitions)
+
+    def _go_back(self) -> None:
+        """Seek back to the unfinished records, and resume the partitions that were paused. The work has ended."""
+        consumer, schedule = self._consumer, self._schedule
+        assigned = consumer.assignment()
+        for tp, first in schedule.progress.unfinished().items():
+            if tp in assigned:
+                consumer.seek(tp, first)
+        consumer.resume(*((self._paused | self._paused_stopped) & assigned))
+        self._paused.clear()
+        self._paused_stopped.clear()
+        schedule.forget_all()  # a task that still runs is of no more concern
 
     # -- one record ----------------------------------------------------------------------------------------------------
 
