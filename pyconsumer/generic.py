@@ -10,6 +10,8 @@ At run time the parameters have no meaning: ``KafkaConsumer[str, str]`` is an al
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
@@ -66,7 +68,9 @@ __all__ = [
     "V_co",
     "ValueIn",
     "generic_alias",
+    "is_bindable",
     "refuse_pickling",
+    "wait_for_arrival",
 ]
 
 Header = tuple[str, bytes | None]
@@ -95,6 +99,18 @@ class Arrival(Protocol):
     def result(self, timeout: float | None = None) -> Any:
         """Wait for it at most ``timeout`` seconds."""
         ...
+
+
+def wait_for_arrival(arrival: Arrival, seconds: float = math.inf) -> None:
+    """Block until something has arrived or failed, or until the time is over."""
+    arrived = threading.Event()
+    arrival.add_done_callback(lambda _: arrived.set())
+    arrived.wait(None if seconds == math.inf else max(0.0, min(seconds, threading.TIMEOUT_MAX)))
+
+
+def is_bindable(given: Any) -> bool:
+    """Return whether a serializer or deserializer has ``bind(field)``. A class has not: its instances may."""
+    return callable(getattr(given, "bind", None)) and not isinstance(given, type)
 
 
 class PendingError(Exception):

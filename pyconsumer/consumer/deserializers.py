@@ -22,16 +22,15 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from types import ModuleType
 from typing import Any
 
 from pyconsumer.errors import RecordDeserializationError, SchemaUnavailableError
-from pyconsumer.generic import PendingError
+from pyconsumer.generic import PendingError, is_bindable, wait_for_arrival
 from pyconsumer.protocol.records import ConsumerRecord, convert
 from pyconsumer.protocol.records.conversion import Converter
 
-__all__ = ["Deserialization", "as_converter", "is_bindable"]
+__all__ = ["Deserialization", "as_converter"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -75,11 +74,6 @@ def as_converter(deserializer: Any, field: str = "value") -> Converter:
     if json is not None and deserializer is json.loads:
         return _json_loads(json)
     return deserializer  # type: ignore[no-any-return]
-
-
-def is_bindable(deserializer: Any) -> bool:
-    """Return whether an object has ``bind(field)``. A class has not: its instances may."""
-    return callable(getattr(deserializer, "bind", None)) and not isinstance(deserializer, type)
 
 
 class Deserialization:
@@ -137,9 +131,7 @@ class Deserialization:
             good, used, error = self(raw)
             if used or not isinstance(error, PendingError):
                 return good, used, error
-            arrived = threading.Event()
-            error.arrival.add_done_callback(lambda _: arrived.set())  # noqa: B023
-            arrived.wait()
+            wait_for_arrival(error.arrival)
 
     def _decide(self, failure: RecordDeserializationError) -> Exception | None:
         """Apply the policy: return the error to raise at this record, None to skip it."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyconsumer.clock import seconds_of
 from pyconsumer.errors import KafkaTimeoutError, SchemaUnavailableError, SerializationError
-from pyconsumer.generic import Arrival, Header, PendingError
+from pyconsumer.generic import Header, PendingError, is_bindable, wait_for_arrival
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = [
@@ -70,7 +69,7 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], Serialized
             )
 
         return plain
-    if callable(getattr(given, "bind", None)) and not isinstance(given, type):
+    if is_bindable(given):
         given = given.bind(what)
     method = getattr(given, "serialize", None)
 
@@ -111,18 +110,10 @@ def serialized_now(
         try:
             return with_headers(serialize(topic, headers, data), headers)
         except PendingError as pending:
-            _wait_for(pending.arrival, until)
+            wait_for_arrival(pending.arrival, until - time.monotonic())
             if not pending.arrival.done():
                 limit = wait_s * 1000
                 raise KafkaTimeoutError(f"{pending.name} did not come within {limit:.0f} ms") from None
-
-
-def _wait_for(arrival: Arrival, until: float) -> None:
-    """Block until something has arrived or failed, or until a time (monotonic seconds)."""
-    arrived = threading.Event()
-    arrival.add_done_callback(lambda _: arrived.set())
-    seconds = until - time.monotonic()
-    arrived.wait(None if seconds == math.inf else max(0.0, min(seconds, threading.TIMEOUT_MAX)))
 
 
 def exact_topic(topic: Any) -> Any:
