@@ -103,7 +103,7 @@ class Workers(WorkersBase):
 
         Args:
             until_caught_up: return when all records are finished that the assigned partitions had when this member got
-                them.
+                them. A member that has no partition for three heartbeats returns, too.
 
         Raises:
             Exception: the last attempt of a record failed without dead letters, or its dead letter could not be sent.
@@ -240,7 +240,11 @@ class Workers(WorkersBase):
     def _is_caught_up(self) -> bool:
         consumer = self._consumer
         assigned = consumer.assignment()
-        if self._schedule.undone or not assigned or self._paused:
+        if self._schedule.undone or self._paused:
+            return False
+        if self._is_without_partition(assigned):
+            return True
+        if not assigned:
             return False
         missing = assigned - self._ends.keys()
         if missing:

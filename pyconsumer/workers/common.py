@@ -52,6 +52,9 @@ BETWEEN_POLLS_S: Final = 0.2
 _LONGEST_REVOKE_WAIT_MS: Final = 30_000
 #: Pause before a record is tried again whose registry is down (seconds).
 _SCHEMA_PAUSE_S: Final = 1.0
+#: Heartbeats in the group without a partition, after which a member has nothing to catch up with. With cooperative
+#: assignors, a new member gets its partitions in the rebalance after its first one.
+_HEARTBEATS_WITHOUT_PARTITION: Final = 3
 
 
 class WorkersSettings(TypedDict, total=False):
@@ -177,6 +180,7 @@ class WorkersBase:
         self._began = 0.0
         self._next_commit = 0.0
         self._ends: dict[TopicPartition, int] = {}
+        self._without_partition: tuple[int, float] | None = None  # in which generation, since when
 
     def _new_schedule(self) -> Schedule:
         return Schedule(self._order, self._retry, time.monotonic)
@@ -212,6 +216,7 @@ class WorkersBase:
         self._began = time.monotonic()
         self._next_commit = self._began + self._commit_interval
         self._ends.clear()
+        self._without_partition = None
 
     # -- steps of the loop that never wait -----------------------------------------------------------------------------
 
@@ -250,6 +255,18 @@ class WorkersBase:
             self._consumer.pause(*fresh)
             self._paused_stopped |= fresh
         return bool(assigned) and assigned <= stopped
+
+    def _is_without_partition(self, assigned: Collection[TopicPartition]) -> bool:
+        """Return True if the group has accepted this member, and still has no partition for it."""
+        generation = self._consumer.group_metadata().generation_id
+        if assigned or generation < 0:
+            self._without_partition = None
+            return False
+        now = time.monotonic()
+        if self._without_partition is None or self._without_partition[0] != generation:
+            self._without_partition = generation, now
+        least = _HEARTBEATS_WITHOUT_PARTITION * self._consumer.config.heartbeat_interval_ms / 1000
+        return now - self._without_partition[1] >= least
 
     def _due_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what the commit of this interval has to write."""
