@@ -90,7 +90,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
     """
 
     _name = "AsyncKafkaConsumer"
-    _on_loop = True
+    _has_loop = True
     _how_to_close = "await close(), or use it in async with"
     _guard: TaskGuard
 

@@ -8,8 +8,8 @@ Rules
    is its ``__cause__``.
 3. The policy decides: ``raise``, ``skip``, a function of the error that returns ``"raise"`` or ``"skip"`` (None:
    skip), or a dead-letter sink with ``send(error)``, after which the record is skipped. An exception from the policy or
-   the sink also leaves the position at that record. A sink with ``begin(error)`` delivers while the poll waits (rule 6):
-   the record is skipped when that has succeeded.
+   the sink also leaves the position at that record. A sink with ``begin(error)`` delivers while the poll waits, as in
+   rule 6. The record is skipped when that has succeeded.
 4. Good records before a bad one are returned first. The next attempt starts at the bad record.
 5. An object with ``bind(field)`` is bound to its side once (:class:`pyconsumer.generic.Bindable`).
 6. ``PendingError`` and ``SchemaUnavailableError`` are no errors of a record. They stop the conversion before it, and

@@ -104,7 +104,9 @@ class DeadLetters(DeadLetterSink):
                 ``transactional_id``.
         """
         if self.is_async and not on_loop:
-            raise ConfigurationError("the dead letters of a KafkaConsumer need a KafkaProducer, as it has no event loop")
+            raise ConfigurationError(
+                "the dead letters of a KafkaConsumer need a KafkaProducer, as it has no event loop"
+            )
         if self.is_transactional:
             raise ConfigurationError("the dead letters of a consumer need a producer without a transactional_id")
 

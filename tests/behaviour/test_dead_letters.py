@@ -56,18 +56,14 @@ def settings_of(cluster: Cluster) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("iterates", [False, True])
-def test_an_asyncio_consumer_sends_dead_letters(
-    cluster: Cluster, topic: str, make_topic: Any, iterates: bool
-) -> None:
+def test_an_asyncio_consumer_sends_dead_letters(cluster: Cluster, topic: str, make_topic: Any, iterates: bool) -> None:
     fill(cluster, topic)
     dead = make_topic(1)
 
     async def run() -> list[int]:
         async with (
             AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
-            AsyncKafkaConsumer(
-                topic, **settings_of(cluster), on_record_error=DeadLetters(producer, dead)
-            ) as consumer,
+            AsyncKafkaConsumer(topic, **settings_of(cluster), on_record_error=DeadLetters(producer, dead)) as consumer,
         ):
             seen: list[int] = []
             if iterates:
@@ -125,9 +121,13 @@ def test_a_letter_that_fails_is_raised_and_sent_again_by_the_next_poll(
             async with AsyncKafkaConsumer(**settings_of(cluster), on_record_error=letters) as consumer:
                 consumer.assign([place])
                 seen: list[int] = []
-                with pytest.raises(KafkaError, match="no such topic"):
+
+                async def read() -> None:
                     while True:
-                        seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+                        seen.extend(record.value for record in (await consumer.poll(timeout_ms=1000)).records())
+
+                with pytest.raises(KafkaError, match="no such topic"):
+                    await read()
                 assert (seen, await consumer.position(place)) == ([0, 1], 2)
                 while len(seen) < 4:
                     seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
