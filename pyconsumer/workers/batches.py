@@ -104,8 +104,12 @@ class BatchSchedule(Schedule):
     def add(self, records: ConsumerRecords[Any, Any]) -> None:
         super().add(records)
         with self.lock:
-            if self._ready and self._since is None:
-                self._since = self._now()
+            self._note_ready()
+
+    def _note_ready(self) -> None:
+        """Let the wait of the next batch begin, if it has a record."""
+        if self._ready and self._since is None:
+            self._since = self._now()
 
     def next_task(self) -> BatchTask | None:
         """Return the next batch, which runs from now on. None if none is due. The caller holds the lock."""
@@ -144,7 +148,7 @@ class BatchSchedule(Schedule):
 
     def _is_due(self, first: Task) -> bool:
         assert self._since is not None
-        if first in self._alone or self._now() - self._since >= self._wait:
+        if first in self._alone or self._now() >= self._since + self._wait:
             return True
         count = 0
         for task in self._ready:
@@ -254,6 +258,7 @@ class BatchSchedule(Schedule):
         if count == 1:
             self._together.pop(place, None)
             super()._settle(task)
+            self._note_ready()
             return
         self._together[place] = count - 1  # the batch has others of this lane
         share.running.pop(task, None)
