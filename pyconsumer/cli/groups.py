@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 from rich.console import Console
@@ -150,6 +150,8 @@ def alter(
     print_table(console(markup=False), listing)
 
 
+#: Runs of finished records that a line shows.
+_MOST_RUNS = 5
 #: Sources of a value by Kafka's numbers; all others are settings of the broker.
 _SOURCES = {5: "default", 8: "the group"}
 
@@ -188,6 +190,7 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
                 "committed": row.committed,
                 "end": row.end,
                 "lag": row.lag,
+                "finished": [list(run) for run in row.finished],
                 "member_id": row.owner.member_id if row.owner else None,
             }
             for row in rows
@@ -214,18 +217,27 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
         print_table(out, _members(group))
     if rows:
         numbers = ("partition", "committed", "end", "lag")
-        positions = table("topic", *numbers, "client", right=numbers)
+        has_gaps = any(row.finished for row in rows)
+        positions = table("topic", *numbers, "client", *(["finished above"] if has_gaps else []), right=numbers)
         for row in rows:
             positions.add_row(
                 row.partition.topic,
                 str(row.partition.partition),
                 *(row.committed, row.end, row.lag),
                 row.owner.client_id if row.owner else "-",
+                *([_runs(row.finished)] if has_gaps else []),
             )
         known = [row.lag for row in rows if row.lag is not None]
         print_table(out, positions)
         if known:
             out.print(f"lag of {len(known)} of {len(rows)} partitions: {sum(known):,}")
+
+
+def _runs(finished: Sequence[tuple[int, int]]) -> str:
+    """Return runs of finished records as offsets: ``17-20 23``, and how many more runs there are."""
+    shown = [str(start) if end == start + 1 else f"{start}-{end - 1}" for start, end in finished[:_MOST_RUNS]]
+    more = len(finished) - len(shown)
+    return " ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _members(group: GroupDescription) -> Listing:

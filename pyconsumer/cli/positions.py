@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
+from pyconsumer.consumer.finished_gaps import FinishedRun, decode_finished
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
@@ -16,13 +17,15 @@ __all__ = ["Row", "positions_of"]
 class Row:
     """A partition that has a committed offset or an owner.
 
-    None stands for: no committed offset, an unknown end, no owner.
+    None stands for: no committed offset, an unknown end, no owner. ``finished`` are the runs of records above the
+    committed offset that workers have finished already, from the commit's metadata.
     """
 
     partition: TopicPartition
     committed: int | None
     end: int | None
     owner: MemberDescription | None
+    finished: tuple[FinishedRun, ...] = ()
 
     @property
     def lag(self) -> int | None:
@@ -40,9 +43,12 @@ def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: i
     owners = {tp: member for member in group.members for tp in member.assignment}
     partitions = sorted(set(committed) | set(owners))
     ends = _ends(admin, partitions, timeout_ms)
-    return [
-        Row(tp, committed[tp].offset if tp in committed else None, ends.get(tp), owners.get(tp)) for tp in partitions
-    ]
+    rows = []
+    for tp in partitions:
+        found = committed.get(tp)
+        finished = () if found is None else tuple(decode_finished(found.offset, found.metadata or ""))
+        rows.append(Row(tp, None if found is None else found.offset, ends.get(tp), owners.get(tp), finished))
+    return rows
 
 
 def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:

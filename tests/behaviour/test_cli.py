@@ -12,10 +12,18 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
+from pyconsumer import (
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    OffsetAndMetadata,
+    RecordProgress,
+    TopicPartition,
+)
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
 from tests.support.cluster import Cluster
@@ -338,7 +346,7 @@ def test_groups_are_listed_described_and_deleted(cluster: Cluster, topic: str, g
     described = json.loads(out)
     assert (status, described["group"], described["state"], described["members"]) == (0, group_id, "Empty", [])
     assert described["partitions"] == [
-        {"topic": topic, "partition": 0, "committed": 2, "end": 5, "lag": 3, "member_id": None}
+        {"topic": topic, "partition": 0, "committed": 2, "end": 5, "lag": 3, "finished": [], "member_id": None}
     ]
     status, out, _ = here("groups", "describe", group_id, *servers)
     assert (status, f"group {group_id}: Empty, 0 members" in out, topic in out) == (0, True, True)
@@ -552,3 +560,35 @@ def test_a_broker_refuses_a_damaged_cluster_file_in_one_line(tmp_path: Path, con
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert str(tmp_path / "cluster.json") in line
+
+
+def test_a_group_of_workers_shows_the_records_that_are_finished_above_its_offset(
+    cluster: Cluster, topic: str, group_id: str, here: Here
+) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    place = TopicPartition(topic, 0)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(10):
+            producer.send(topic, b"%d" % n, partition=0)
+    progress = RecordProgress(gaps=True)
+    with KafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=group_id,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    ) as consumer:
+        consumer.assign([place])
+        found: list[Any] = []
+        while len(found) < 10:
+            polled = consumer.poll(timeout_ms=1000)
+            progress.add(polled)
+            found += polled.records()
+        for record in found:
+            if record.offset in (0, 2, 3, 7):
+                progress.finish(record)
+        consumer.commit(progress.take())
+    status, out, _ = here("groups", "describe", group_id, "--json", *servers)
+    (partition,) = json.loads(out)["partitions"]
+    assert (status, partition["committed"], partition["finished"]) == (0, 1, [[2, 4], [7, 8]])
+    status, out, _ = here("groups", "describe", group_id, *servers)
+    assert "2-3 7" in out

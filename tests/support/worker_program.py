@@ -73,8 +73,9 @@ def main(way: str, servers: str, group_id: str, topic: str, protocol: str = "cla
         "isolation_level": "read_committed",
     }
     if protocol == "consumer":  # nobody takes the place of a killed member before its session ends
-        del settings["group_instance_id"], settings["session_timeout_ms"]
-        settings |= {"group_protocol": "consumer", "heartbeat_interval_ms": 20_000}
+        for name in ("group_instance_id", "session_timeout_ms", "heartbeat_interval_ms"):
+            del settings[name]
+        settings["group_protocol"] = "consumer"
     transactional: dict[str, Any] | None = None
     if sink:
         transactional = {
