@@ -417,8 +417,12 @@ class ProducerDelegate:
             raise
         return FutureRecords(runs)
 
-    def batch_steps(self, topic: str, partition: int, records: Sequence[RecordToSend]) -> Steps[FutureRecordMetadata]:
+    def batch_steps(
+        self, topic: str, partition: int | None, records: Sequence[RecordToSend]
+    ) -> Steps[FutureRecordMetadata]:
         """Send records as one batch, which is neither joined with others nor split. Interceptors do not see it.
+
+        Without a ``partition``, it is chosen as for one record without a key.
 
         Raises:
             RecordTooLargeError: it has more bytes than ``buffer_memory``.
@@ -435,12 +439,14 @@ class ProducerDelegate:
                 f"the batch has {size} bytes, more than buffer_memory ({self.config.buffer_memory})"
             )
         deadline = self.clock.now() + self.config.max_block_ms / 1000
-        partition = checked_partition(partition)
+        if partition is not None:
+            partition = checked_partition(partition)
         known = self._topics.get(topic)
-        if known is None or known.error is not None or partition >= known.count:
-            yield from self._topic_steps(topic, partition, deadline)
-        tp = TopicPartition(topic, partition)
-        while (batch := self._place_batch(tp, records, size)) is None:
+        if known is None or known.error is not None or (partition is not None and partition >= known.count):
+            known = yield from self._topic_steps(topic, partition, deadline)
+        if partition is None and self.config.partitioner is not None:
+            partition = self._ask_partitioner(self.config.partitioner, topic, None, known)
+        while (batch := self._place_batch(topic, partition, records, size, known)) is None:
             yield from self._room_steps(size, deadline)
         self.client.wakeup()
         time_ms, key, value, headers = records[0]
@@ -450,17 +456,22 @@ class ProducerDelegate:
             yield from self._acknowledged_steps(future)
         return future
 
-    def _place_batch(self, tp: TopicPartition, records: Sequence[RecordToSend], size: int) -> ProducerBatch | None:
-        """Append a batch to those of its partition. Return None if there is no room for it."""
+    def _place_batch(
+        self, topic: str, partition: int | None, records: Sequence[RecordToSend], size: int, known: TopicFacts
+    ) -> ProducerBatch | None:
+        """Choose the partition and append a batch to its others. Return None if there is no room for it."""
         try:
             with self._mutex:
                 if self.accumulator.closing:
                     raise self.sender.closed_error()
                 if not self.accumulator.has_room(size):
                     return None
+                if partition is None:
+                    partition = self._partitioner.partition(topic, None, known.count, known.preferred, size)
+                tp = TopicPartition(topic, partition)
                 if self.transactions is not None:
                     self.transactions.add_partition(tp)
-                now = self._last_use[tp.topic] = self.clock.now()
+                now = self._last_use[topic] = self.clock.now()
                 batch = self.accumulator.append_batch(tp, records, size, now)
                 self._records += len(records)
                 return batch
