@@ -535,8 +535,8 @@ class ConsumerDelegate:
         while True:
             try:
                 record = self.fetcher.buffer.next_record(self._ahead)
-            except PendingError as pending:
-                self._expect(pending)
+            except PendingError:
+                self._expect_arrivals()
                 return None
             if record is None:
                 return None
@@ -570,20 +570,21 @@ class ConsumerDelegate:
             self.metrics.on_records(tp.topic, count)
         return found
 
-    def _expect(self, pending: PendingError) -> None:
-        """Let this poll and the next ones wait for the thing that a deserializer needs."""
+    def _expect_arrivals(self) -> None:
+        """Let this poll and the next ones wait for the things that deserializers need."""
         if self._arrivals is None:
             from pyconsumer.consumer.arrivals import Arrivals  # which few consumers need
 
             self._arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
-        self._arrivals.expect(pending)
+        for pending in self.fetcher.buffer.pending:
+            self._arrivals.expect(pending)
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take buffered records, for ``poll``. Return None if there are none and no position has moved."""
         try:
             found = self.fetcher.buffer.collect(max_records)
-        except PendingError as pending:
-            self._expect(pending)
+        except PendingError:
+            self._expect_arrivals()
             return None
         if not found and not self.fetcher.buffer.has_moved:
             return None

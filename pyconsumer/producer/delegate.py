@@ -30,7 +30,7 @@ from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.producer.accumulator import Appended, RecordAccumulator, RecordToSend
+from pyconsumer.producer.accumulator import Appended, CallThatWaits, RecordAccumulator, RecordToSend
 from pyconsumer.producer.arguments import (
     checked_choice,
     checked_group,
@@ -482,10 +482,11 @@ class ProducerDelegate:
         The block gets the results of the batches that are not done yet.
         """
         self.check_open()
-        with self.condition:
-            waiting = self.accumulator.incomplete()
-            self.accumulator.flush()
+        call = CallThatWaits()
         try:
+            with self.condition:
+                waiting = self.accumulator.incomplete()
+                self.accumulator.waiting_calls.add(call)
             if waiting:
                 self.client.wakeup()
             yield waiting
@@ -493,7 +494,7 @@ class ProducerDelegate:
                 raise self.sender.closed_error()
         finally:
             with self.condition:
-                self.accumulator.flush(False)
+                self.accumulator.waiting_calls.discard(call)
 
     # ------------------------------------------------------------ transactions
 
@@ -748,9 +749,10 @@ class ProducerDelegate:
 
     def _room_steps(self, size: int, deadline: float) -> Steps[None]:
         """Wait until ``size`` bytes may be free."""
-        with self.condition:
-            self.accumulator.add_memory_pressure()
+        call = CallThatWaits()
         try:
+            with self.condition:
+                self.accumulator.waiting_calls.add(call)
             while True:
                 with self.condition:
                     if self.accumulator.closing:
@@ -773,7 +775,7 @@ class ProducerDelegate:
                 yield Wait(None, deadline, change=change)
         finally:
             with self.condition:
-                self.accumulator.add_memory_pressure(False)
+                self.accumulator.waiting_calls.discard(call)
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish the metadata of our topics."""
