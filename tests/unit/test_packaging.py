@@ -188,8 +188,8 @@ def test_pip_installs_and_removes_the_file_that_python_reads_at_each_start(
 
     (folder,) = home.glob("lib/python*/site-packages")
     needed = Path(importlib.import_module("cramjam").__file__ or "").parents[1]
-    # Behind the environment's own packages: in this test's environment pyconsumer may be installed as editable, too, and
-    # the module that finds it has the same name.
+    # Behind the environment's own packages: in this test's environment pyconsumer may be installed as editable, too,
+    # and the module that finds it has the same name.
     (folder / "needed.pth").write_text(f"{needed}\n")
     env = {"PYCONSUMER_COMPAT": "aiokafka", "PYTHONDONTWRITEBYTECODE": "1"}
     python = [str(home / "bin" / "python"), "-c"]
