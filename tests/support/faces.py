@@ -1,7 +1,7 @@
 """The clients that a test marked ``faces`` uses: the blocking ones, those for asyncio, or both, in a test each.
 
-``PYCONSUMER_FACES`` chooses: ``alternate`` gives each test one of the two, about half of the tests each. With
-``embedded`` each test uses both on the embedded broker, and on Apache Kafka the one that ``alternate`` gives it: both
+``PYCONSUMER_FACES`` chooses. ``alternate`` gives each test one of the two, about half of the tests each. With
+``embedded`` each test uses both on the embedded broker, and on Apache Kafka the one that ``alternate`` gives it. Both
 faces have the same core, and the broker cannot see which of them sends a request. By default each test uses both on
 each broker.
 """

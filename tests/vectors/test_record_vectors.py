@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +70,20 @@ def as_golden(record: ConsumerRecord) -> dict[str, Any]:
     }
 
 
-def each_set(check: Callable[..., None], *arguments: Any) -> None:
-    """Call a function with each record set. An error names the set."""
-    assert len(SETS) > 50
-    for golden in SETS:
-        try:
-            check(golden, *arguments)
-        except Exception as error:
-            error.add_note(f"record set {golden['name']!r}")
-            raise
+@contextmanager
+def noted(golden: dict[str, Any]) -> Iterator[None]:
+    """Let an error name the record set."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"record set {golden['name']!r}")
+        raise
 
 
 def test_headers_of_kafkas_batches_are_read() -> None:
-    each_set(check_headers)
+    for golden in SETS:
+        with noted(golden):
+            check_headers(golden)
 
 
 def check_headers(golden: dict[str, Any]) -> None:
@@ -100,7 +102,9 @@ def check_headers(golden: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("take", [1, 2, 500])
 def test_records_of_kafkas_batches_are_read(take: int) -> None:
-    each_set(check_records, take)
+    for golden in SETS:
+        with noted(golden):
+            check_records(golden, take)
 
 
 def check_records(golden: dict[str, Any], take: int) -> None:
@@ -119,7 +123,9 @@ def check_records(golden: dict[str, Any], take: int) -> None:
 
 
 def test_a_log_is_read_with_its_control_records() -> None:
-    each_set(check_control_records)
+    for golden in SETS:
+        with noted(golden):
+            check_control_records(golden)
 
 
 def check_control_records(golden: dict[str, Any]) -> None:

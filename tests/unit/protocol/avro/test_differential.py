@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -30,14 +31,14 @@ needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder i
 SEEDS = range(examples(300))
 
 
-def for_each_seed(check: Callable[[int], None]) -> None:
-    """Call a function with each seed. An error names its seed."""
-    for seed in SEEDS:
-        try:
-            check(seed)
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+@contextmanager
+def noted(seed: int) -> Iterator[None]:
+    """Let an error name its seed."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"seed {seed}")
+        raise
 
 
 def verdict(call: Callable[[], Any]) -> Any:
@@ -50,7 +51,9 @@ def verdict(call: Callable[[], Any]) -> Any:
 
 @needs_compiled
 def test_the_twins_agree() -> None:
-    for_each_seed(check_twins)
+    for seed in SEEDS:
+        with noted(seed):
+            check_twins(seed)
 
 
 def check_twins(seed: int) -> None:
@@ -79,7 +82,9 @@ def check_twins(seed: int) -> None:
 
 @needs_compiled
 def test_the_twins_refuse_and_choose_branches_alike() -> None:
-    for_each_seed(check_refusals)
+    for seed in SEEDS:
+        with noted(seed):
+            check_refusals(seed)
 
 
 def check_refusals(seed: int) -> None:
@@ -132,7 +137,9 @@ def for_fastavro(value: Any) -> Any:
 
 def test_fastavro_reads_and_writes_the_same() -> None:
     pytest.importorskip("fastavro")
-    for_each_seed(check_bytes)
+    for seed in SEEDS:
+        with noted(seed):
+            check_bytes(seed)
 
 
 def check_bytes(seed: int) -> None:
@@ -154,7 +161,9 @@ def check_bytes(seed: int) -> None:
 
 def test_fastavro_resolves_alike() -> None:
     pytest.importorskip("fastavro")
-    for_each_seed(check_resolution)
+    for seed in SEEDS:
+        with noted(seed):
+            check_resolution(seed)
 
 
 def check_resolution(seed: int) -> None:
