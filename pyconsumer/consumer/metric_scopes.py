@@ -1,4 +1,4 @@
-"""The sources of a consumer's metrics: which counters and which state each group of :mod:`pyconsumer.metrics.table` has.
+"""The sources of a consumer's metrics: the counters and the state of each group of the table of metrics.
 
 Any thread reads here while the consumer works. So nothing is changed, no lock is taken, and each collection is copied
 in one step before it is iterated over.

@@ -7,7 +7,7 @@ reads them, through :mod:`.metric_scopes`. An event costs one call, whatever the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyconsumer.metrics.windows import Counters, Timing, Windows
 
@@ -63,8 +63,8 @@ class GroupMetrics:
 class TopicCounters(Counters):
     """Counters of one topic."""
 
-    TOTALS = ("fetches", "bytes", "records")
-    PEAKS = ("largest",)
+    TOTALS: ClassVar[tuple[str, ...]] = ("fetches", "bytes", "records")
+    PEAKS: ClassVar[tuple[str, ...]] = ("largest",)
     __slots__ = (*TOTALS, *PEAKS)
 
     fetches: int
@@ -95,8 +95,8 @@ class PartitionCounters(Counters):
         smallest_lead: negative, so that it is a peak.
     """
 
-    TOTALS = ("count", "lag", "lead")
-    PEAKS = ("largest_lag", "smallest_lead")
+    TOTALS: ClassVar[tuple[str, ...]] = ("count", "lag", "lead")
+    PEAKS: ClassVar[tuple[str, ...]] = ("largest_lag", "smallest_lead")
     __slots__ = (*TOTALS, *PEAKS)
 
     count: int
@@ -134,8 +134,17 @@ class ConsumerMetrics(Counters):
         commit_calls, committed_calls: calls of ``commit`` and ``committed``.
     """
 
-    TOTALS = ("fetches", "fetch_latency", "sized_fetches", "fetch_bytes", "throttled", "gaps", "between", "records")
-    PEAKS = ("longest_fetch", "largest_fetch", "longest_throttle", "longest_gap")
+    TOTALS: ClassVar[tuple[str, ...]] = (
+        "fetches",
+        "fetch_latency",
+        "sized_fetches",
+        "fetch_bytes",
+        "throttled",
+        "gaps",
+        "between",
+        "records",
+    )
+    PEAKS: ClassVar[tuple[str, ...]] = ("longest_fetch", "largest_fetch", "longest_throttle", "longest_gap")
     __slots__ = (
         *TOTALS,
         *PEAKS,

@@ -106,7 +106,10 @@ _NETWORK: Final = (
     Spec("failed-authentication-rate", "1/s", "network rate refusals", "Logins that failed per second."),
     Spec("failed-authentication-total", "", "network total refusals", "Logins that failed."),
     Spec(
-        "successful-reauthentication-rate", "1/s", "network rate reauthentications", "Repeated logins (KIP-368) per second."
+        "successful-reauthentication-rate",
+        "1/s",
+        "network rate reauthentications",
+        "Repeated logins (KIP-368) per second.",
     ),
     Spec("successful-reauthentication-total", "", "network total reauthentications", "Repeated logins (KIP-368)."),
     Spec(
@@ -134,10 +137,17 @@ _NETWORK: Final = (
     Spec("response-total", "", "network total responses", "Responses received."),
     Spec("select-rate", "1/s", "network rate selects", "Calls of the selector per second."),
     Spec("select-total", "", "network total selects", "Calls of the selector."),
-    Spec("io-wait-time-ns-avg", "ns", "network avg waited/selects", "The average time that a call of the selector waits."),
+    Spec(
+        "io-wait-time-ns-avg", "ns", "network avg waited/selects", "The average time that a call of the selector waits."
+    ),
     Spec("io-wait-time-ns-total", "ns", "network total waited", "The time that the selector has waited."),
     Spec("io-wait-ratio", "ratio", "network rate waited", "The part of the time that the selector waits."),
-    Spec("io-time-ns-avg", "ns", "network avg worked/selects", "The average time for sockets after a call of the selector."),
+    Spec(
+        "io-time-ns-avg",
+        "ns",
+        "network avg worked/selects",
+        "The average time for sockets after a call of the selector.",
+    ),
     Spec("io-time-ns-total", "ns", "network total worked", "The time spent on sockets."),
     Spec("io-ratio", "ratio", "network rate worked", "The part of the time that is spent on sockets."),
 )
@@ -171,7 +181,9 @@ _CONSUMER_ALONE: Final = (
 )
 _CONSUMER_OURS: Final = _ours(Spec("poll-total", "", "gauge polls", "Calls of poll."))
 
-_THREAD: Final = "about the background thread and the queues of Java's consumer. Here the caller's thread does that work"
+_THREAD: Final = (
+    "about the background thread and the queues of Java's consumer. Here the caller's thread does that work"
+)
 _INTERNALS: Final = _absent(
     (
         "application-event-queue-processing-time-avg",
@@ -199,15 +211,29 @@ _FETCH: Final = (
     Spec("fetch-total", "", "client total fetches", "Fetch requests that were answered."),
     Spec("fetch-latency-avg", "ms", "client avg fetch_latency/fetches", "The average time of a fetch request."),
     Spec("fetch-latency-max", "ms", "client max longest_fetch", "The longest time of a fetch request."),
-    Spec("fetch-size-avg", "bytes", "client avg fetch_bytes/sized_fetches", "The average size of the records of a fetch."),
+    Spec(
+        "fetch-size-avg", "bytes", "client avg fetch_bytes/sized_fetches", "The average size of the records of a fetch."
+    ),
     Spec("fetch-size-max", "bytes", "client max largest_fetch", "The largest size of the records of a fetch."),
-    Spec("fetch-throttle-time-avg", "ms", "client avg throttled/fetches", "The average time for which a broker throttles."),
-    Spec("fetch-throttle-time-max", "ms", "client max longest_throttle", "The longest time for which a broker throttles."),
+    Spec(
+        "fetch-throttle-time-avg",
+        "ms",
+        "client avg throttled/fetches",
+        "The average time for which a broker throttles.",
+    ),
+    Spec(
+        "fetch-throttle-time-max", "ms", "client max longest_throttle", "The longest time for which a broker throttles."
+    ),
     Spec("bytes-consumed-rate", "bytes/s", "client rate fetch_bytes", "Bytes of fetched records per second."),
     Spec("bytes-consumed-total", "bytes", "client total fetch_bytes", "Bytes of fetched records."),
     Spec("records-consumed-rate", "records/s", "client rate records", "Records returned per second."),
     Spec("records-consumed-total", "records", "gauge records_total", "Records returned to the application."),
-    Spec("records-per-request-avg", "records", "client avg records/sized_fetches", "The average number of records of a fetch."),
+    Spec(
+        "records-per-request-avg",
+        "records",
+        "client avg records/sized_fetches",
+        "The average number of records of a fetch.",
+    ),
     Spec("records-lag-max", "records", "gauge lag_max", "The largest lag of an assigned partition in the windows."),
     Spec("records-lead-min", "records", "gauge lead_min", "The smallest lead of an assigned partition in the windows."),
 )
@@ -226,7 +252,9 @@ _FETCH_TOPIC: Final = (
     Spec("bytes-consumed-total", "bytes", "topic total bytes", "Bytes of fetched records."),
     Spec("records-consumed-rate", "records/s", "topic rate records", "Records returned per second."),
     Spec("records-consumed-total", "records", "gauge records_total", "Records returned to the application."),
-    Spec("records-per-request-avg", "records", "topic avg records/fetches", "The average number of records of a fetch."),
+    Spec(
+        "records-per-request-avg", "records", "topic avg records/fetches", "The average number of records of a fetch."
+    ),
 )
 _FETCH_PARTITION: Final = (
     Spec("records-lag", "records", "gauge lag", "Records between the position and the end of the log."),
@@ -306,7 +334,9 @@ _PRODUCER_ALONE: Final = (
     Spec("record-retry-total", "records", "sends total retried_records", "Records sent again."),
     Spec("record-error-rate", "records/s", "sends rate failed_records", "Records that failed, per second."),
     Spec("record-error-total", "records", "sends total failed_records", "Records that failed."),
-    Spec("record-size-avg", "bytes", "sends avg raw_bytes/records", "The average size of a record, before compression."),
+    Spec(
+        "record-size-avg", "bytes", "sends avg raw_bytes/records", "The average size of a record, before compression."
+    ),
     Spec(
         "record-size-max",
         "bytes",
@@ -314,8 +344,18 @@ _PRODUCER_ALONE: Final = (
         "The largest size of a record.",
         "it would cost time for each record. batch-size-max and request-size-max have the sizes of batches",
     ),
-    Spec("records-per-request-avg", "records", "sends avg records/requests", "The average number of records of a request."),
-    Spec("record-queue-time-avg", "ms", "sends avg queued/batches", "The average time from a batch's first record to its sending."),
+    Spec(
+        "records-per-request-avg",
+        "records",
+        "sends avg records/requests",
+        "The average number of records of a request.",
+    ),
+    Spec(
+        "record-queue-time-avg",
+        "ms",
+        "sends avg queued/batches",
+        "The average time from a batch's first record to its sending.",
+    ),
     Spec("record-queue-time-max", "ms", "sends max longest_queued", "The longest such time."),
     Spec("batch-size-avg", "bytes", "sends avg bytes/batches", "The average size of a batch."),
     Spec("batch-size-max", "bytes", "sends max largest_batch", "The largest size of a batch."),
@@ -323,23 +363,45 @@ _PRODUCER_ALONE: Final = (
     Spec("batch-split-total", "", "sends total splits", "Batches split because they were too large."),
     Spec("compression-rate-avg", "ratio", "sends avg ratios/batches", "The average ratio of compressed to plain size."),
     Spec("requests-in-flight", "", "gauge in_flight", "Requests that wait for a response."),
-    Spec("request-latency-avg", "ms", "network avg latency/responses", "The average time from a request to its response."),
-    Spec("request-latency-max", "ms", "network max longest_latency", "The longest time from a request to its response."),
-    Spec("produce-throttle-time-avg", "ms", "sends avg throttled/produced", "The average time for which a broker throttles."),
-    Spec("produce-throttle-time-max", "ms", "sends max longest_throttle", "The longest time for which a broker throttles."),
+    Spec(
+        "request-latency-avg", "ms", "network avg latency/responses", "The average time from a request to its response."
+    ),
+    Spec(
+        "request-latency-max", "ms", "network max longest_latency", "The longest time from a request to its response."
+    ),
+    Spec(
+        "produce-throttle-time-avg",
+        "ms",
+        "sends avg throttled/produced",
+        "The average time for which a broker throttles.",
+    ),
+    Spec(
+        "produce-throttle-time-max",
+        "ms",
+        "sends max longest_throttle",
+        "The longest time for which a broker throttles.",
+    ),
     Spec("metadata-age", "s", "gauge metadata_age", "The age of the metadata."),
-    Spec("metadata-wait-time-ns-total", "ns", "metadata_waits total total", "The time that send has waited for metadata."),
+    Spec(
+        "metadata-wait-time-ns-total", "ns", "metadata_waits total total", "The time that send has waited for metadata."
+    ),
     Spec("buffer-total-bytes", "bytes", "gauge buffer_total", "The setting buffer_memory."),
     Spec("buffer-available-bytes", "bytes", "gauge buffer_available", "The part of it that is free."),
     Spec("buffer-exhausted-rate", "1/s", "exhausted rate count", "Sends that failed without memory, per second."),
     Spec("buffer-exhausted-total", "", "exhausted total count", "Sends that failed without memory."),
-    Spec("bufferpool-wait-ratio", "ratio", "memory_waits rate total", "The part of the time that send waits for memory."),
-    Spec("bufferpool-wait-time-ns-total", "ns", "memory_waits total total", "The time that send has waited for memory."),
+    Spec(
+        "bufferpool-wait-ratio", "ratio", "memory_waits rate total", "The part of the time that send waits for memory."
+    ),
+    Spec(
+        "bufferpool-wait-time-ns-total", "ns", "memory_waits total total", "The time that send has waited for memory."
+    ),
     Spec("waiting-threads", "", "gauge waiting", "Calls that wait for memory now."),
     Spec("flush-time-ns-total", "ns", "flush total total", "The time spent in flush."),
     Spec("txn-init-time-ns-total", "ns", "init total total", "The time spent in init_transactions."),
     Spec("txn-begin-time-ns-total", "ns", "begin total total", "The time spent in begin_transaction."),
-    Spec("txn-send-offsets-time-ns-total", "ns", "offsets total total", "The time spent in send_offsets_to_transaction."),
+    Spec(
+        "txn-send-offsets-time-ns-total", "ns", "offsets total total", "The time spent in send_offsets_to_transaction."
+    ),
     Spec("txn-commit-time-ns-total", "ns", "commit total total", "The time spent in commit_transaction."),
     Spec("txn-abort-time-ns-total", "ns", "abort total total", "The time spent in abort_transaction."),
     *_absent(("txn-prepare-time-ns-total",), "about two-phase commit (KIP-939), which this producer does not have"),

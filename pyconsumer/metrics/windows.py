@@ -1,19 +1,19 @@
 """Counters with windows: totals since the start, and rates, averages and maxima of the last minute.
 
-A :class:`Counters` object has fields that one thread writes and any thread reads at any time. No lock is involved, and no
-timer. The windows are those of Java's clients: by default two of 30 s.
+A :class:`Counters` object has fields that one thread writes and any thread reads at any time. No lock is involved, and
+no timer. The windows are those of Java's clients: by default two of 30 s.
 
 Rules
 1. A field is a *total*, which only grows, or a *peak*, the largest value in the current window.
 2. A window starts when the one before is over and something happens. The writer keeps the totals at its start. So an
    event costs an addition, and a window a few values.
 3. A reader computes the growth since the start of the oldest window that still counts. A window counts for the time of
-   ``count`` windows after its own end. So an event counts for at least 60 s and at most 90 s, as in Java.
+   ``number`` windows after its own end. So an event counts for at least 60 s and at most 90 s, as in Java.
 4. The divisor of a rate is the time since the start of the oldest window, and at least the time of all windows but one,
    as Java's ``Rate.windowSize``. So a single event right after the start is no high rate.
 5. The writer stores the new windows first and then resets the peaks. A reader that comes between the two sees a peak a
    window longer. A reader whose windows were replaced while it read reads again.
-6. If the process was stopped for an hour, the events of before it do not count any more. The next event starts a window.
+6. If the process was stopped for an hour, earlier events do not count any more. The next event starts a window.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Windows(NamedTuple):
 
     Attributes:
         seconds: the time of one window (``metrics_sample_window_ms``).
-        count: how many complete windows count beside the current one (``metrics_num_samples``).
+        number: how many complete windows count beside the current one (``metrics_num_samples``).
     """
 
     seconds: float = 30.0
-    count: int = 2
+    number: int = 2
 
 
 class _Window(NamedTuple):
@@ -99,7 +99,7 @@ class Counters:
         current = self._history[-1]
         done = current._replace(peaks=self._peaks(self))
         started = _Window(now, self._totals(self), ())
-        self._history = (*self._history[:-1], done, started)[-self._windows.count - 1 :]
+        self._history = (*self._history[:-1], done, started)[-self._windows.number - 1 :]
         for name in self.PEAKS:
             setattr(self, name, _NOTHING)
         self.ends_at = now + self._windows.seconds
@@ -115,24 +115,23 @@ class Counters:
             totals, latest = self._totals(self), self._peaks(self)
             if history is self._history:
                 break
-        seconds, count = self._windows
-        counting = [window for window in history if now - window.started_at < seconds * (count + 1)]
+        seconds, number = self._windows
+        counting = [window for window in history if now - window.started_at < seconds * (number + 1)]
         names = zip(self.TOTALS, totals, strict=True)
         if not counting:
             nothing = dict.fromkeys(self.TOTALS, 0.0)
             return Reading(dict(names), nothing, dict.fromkeys(self.PEAKS, _NOTHING), seconds)
         oldest = counting[0]
         growth = {
-            name: max(0, total - before)
-            for name, total, before in zip(self.TOTALS, totals, oldest.totals, strict=True)
+            name: max(0, total - before) for name, total, before in zip(self.TOTALS, totals, oldest.totals, strict=True)
         }
         all_peaks = [window.peaks for window in counting if window.peaks]
         peaks = dict(zip(self.PEAKS, map(max, zip(latest, *all_peaks, strict=True)), strict=True))
-        return Reading(dict(names), growth, peaks, _divisor(now - oldest.started_at, seconds, count))
+        return Reading(dict(names), growth, peaks, _divisor(now - oldest.started_at, seconds, number))
 
 
-def _divisor(elapsed: float, seconds: float, count: int) -> float:
-    missing = count - 1 - int(elapsed / seconds)
+def _divisor(elapsed: float, seconds: float, number: int) -> float:
+    missing = number - 1 - int(elapsed / seconds)
     if missing > 0:
         elapsed += missing * seconds
     return max(elapsed, seconds)
@@ -156,8 +155,8 @@ class Timing(Counters):
         longest: the largest value in the current window.
     """
 
-    TOTALS = ("count", "total")
-    PEAKS = ("longest",)
+    TOTALS: ClassVar[tuple[str, ...]] = ("count", "total")
+    PEAKS: ClassVar[tuple[str, ...]] = ("longest",)
     __slots__ = ("count", "longest", "total")
 
     count: int

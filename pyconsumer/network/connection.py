@@ -277,7 +277,7 @@ class Connection:
         return self.state is State.READY
 
     def send(self, message: Encodable, version: int, token: Any, now: float, *, expect_response: bool = True) -> int:
-        """Queue a request, and return its size in bytes. If it expects no response, :meth:`wrote` returns its ``token``.
+        """Queue a request, and return its size in bytes. If it has no response, :meth:`wrote` returns its ``token``.
 
         Raises:
             KafkaError: the message cannot be encoded. It was not queued.

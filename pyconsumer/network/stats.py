@@ -1,12 +1,12 @@
 """Counters of a network client: connections, requests, bytes and waiting, in all and by node.
 
-The thread that owns the client writes, and any thread reads. :meth:`ChannelStats.selected` begins new windows for all of
-them, so that the other methods are only additions. A node's counters go an hour after its last use, as in Java.
+The thread that owns the client writes, and any thread reads. :meth:`ChannelStats.selected` begins new windows for all
+of them, so that the other methods are only additions. A node's counters go an hour after its last use, as in Java.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from pyconsumer.metrics.windows import Counters, Windows
 
@@ -23,8 +23,16 @@ class NodeStats(Counters):
         last_used_at: when the last window began in which something was sent or received, in monotonic seconds.
     """
 
-    TOTALS = ("requests", "request_bytes", "responses", "latency", "bytes_received", "bytes_sent", "transfers")
-    PEAKS = ("largest_request", "longest_latency")
+    TOTALS: ClassVar[tuple[str, ...]] = (
+        "requests",
+        "request_bytes",
+        "responses",
+        "latency",
+        "bytes_received",
+        "bytes_sent",
+        "transfers",
+    )
+    PEAKS: ClassVar[tuple[str, ...]] = ("largest_request", "longest_latency")
     __slots__ = (*TOTALS, *PEAKS, "last_used_at")
 
     requests: int
@@ -86,7 +94,7 @@ class ChannelStats(NodeStats):
         nodes: the counters by node, under the key of its connection (see ``ConnectionPool.key``).
     """
 
-    TOTALS = (
+    TOTALS: ClassVar[tuple[str, ...]] = (
         *NodeStats.TOTALS,
         "connections_created",
         "connections_closed",
@@ -99,7 +107,7 @@ class ChannelStats(NodeStats):
         "waited",
         "worked",
     )
-    PEAKS = (*NodeStats.PEAKS, "longest_reauthentication")
+    PEAKS: ClassVar[tuple[str, ...]] = (*NodeStats.PEAKS, "longest_reauthentication")
     __slots__ = (*TOTALS[len(NodeStats.TOTALS) :], "connections_failed", "longest_reauthentication", "nodes", "windows")
 
     connections_created: int
@@ -189,5 +197,3 @@ class ChannelStats(NodeStats):
     def nodes_in_use(self, now: float) -> list[tuple[int, NodeStats]]:
         """Return the nodes that were used in the last hour. Any thread may call this."""
         return [(key, node) for key, node in list(self.nodes.items()) if now - node.last_used_at < _KEPT_S]
-
-

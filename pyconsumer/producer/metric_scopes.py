@@ -1,4 +1,4 @@
-"""The sources of a producer's metrics: which counters and which state each group of :mod:`pyconsumer.metrics.table` has.
+"""The sources of a producer's metrics: the counters and the state of each group of the table of metrics.
 
 Any thread reads here while the producer works. So nothing is changed, and no lock is taken.
 """
@@ -12,6 +12,7 @@ from pyconsumer.metrics.source import Gauge, Scope
 from pyconsumer.network.metric_scopes import NetworkScopes
 
 if TYPE_CHECKING:
+    from pyconsumer.metrics.windows import Counters
     from pyconsumer.network.client import NetworkClient
     from pyconsumer.producer.accumulator import RecordAccumulator
     from pyconsumer.producer.metrics import CallTimings, SendCounters
@@ -67,5 +68,8 @@ class ProducerScopes:
             "buffer_available": lambda now: memory.limit - memory.used,
             "waiting": lambda now: accumulator.memory_pressure,
         }
-        counters = {"sends": [self._sends], **{name: [one] for name, one in self._calls.by_name.items()}}
+        counters: dict[str, list[Counters]] = {
+            "sends": [self._sends],
+            **{name: [one] for name, one in self._calls.by_name.items()},
+        }
         return self._network.client(counters, gauges)

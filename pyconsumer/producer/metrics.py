@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from pyconsumer.metrics.windows import Counters, Timing, Windows
 from pyconsumer.producer.implementation import ProducerBatch
@@ -30,8 +30,8 @@ class SentCounters(Counters):
         last_used_at: the time of the last batch, in monotonic seconds.
     """
 
-    TOTALS = ("batches", "records", "bytes", "ratios", "retried_records", "failed_records")
-    PEAKS: tuple[str, ...] = ()
+    TOTALS: ClassVar[tuple[str, ...]] = ("batches", "records", "bytes", "ratios", "retried_records", "failed_records")
+    PEAKS: ClassVar[tuple[str, ...]] = ()
     __slots__ = (*TOTALS, "last_used_at")
 
     batches: int
@@ -78,8 +78,16 @@ class SendCounters(SentCounters):
         windows: of all counters.
     """
 
-    TOTALS = (*SentCounters.TOTALS, "requests", "raw_bytes", "queued", "splits", "produced", "throttled")
-    PEAKS = ("largest_batch", "longest_queued", "longest_throttle")
+    TOTALS: ClassVar[tuple[str, ...]] = (
+        *SentCounters.TOTALS,
+        "requests",
+        "raw_bytes",
+        "queued",
+        "splits",
+        "produced",
+        "throttled",
+    )
+    PEAKS: ClassVar[tuple[str, ...]] = ("largest_batch", "longest_queued", "longest_throttle")
     __slots__ = (*TOTALS[len(SentCounters.TOTALS) :], *PEAKS, "topics", "windows")
 
     requests: int

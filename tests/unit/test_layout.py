@@ -24,7 +24,7 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "settings", "generic", "background_log", "child_python", "lazy_names"},
+    {"errors", "structs", "clock", "settings", "generic", "background_log", "child_python", "lazy_names", "metrics"},
     {"protocol", "assignors"},
     {"network"},
     {"schemas"},

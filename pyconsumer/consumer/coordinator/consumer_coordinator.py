@@ -30,11 +30,11 @@ from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCal
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.consumer.topic_ids import follow_topic_ids, id_to_commit
 from pyconsumer.errors import ConfigurationError, KafkaError
-from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.stats import ChannelStats
 from pyconsumer.metrics.source import windows_of
+from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.stats import ChannelStats
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:

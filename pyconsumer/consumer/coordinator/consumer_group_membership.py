@@ -505,7 +505,9 @@ class ConsumerMembership(GroupMember):
         wanted: dict[bytes, frozenset[int]] = {}
         for topic in assignment.topic_partitions:
             if any(number < 0 for number in topic.partitions):
-                self._stop(ProtocolError(f"an assignment of group {self.settings.group_id} has a negative partition"), now)
+                self._stop(
+                    ProtocolError(f"an assignment of group {self.settings.group_id} has a negative partition"), now
+                )
                 return
             topic_id = bytes(topic.topic_id)
             wanted[topic_id] = wanted.get(topic_id, frozenset()) | frozenset(topic.partitions)

@@ -78,7 +78,7 @@ class MemberSettings:
     heartbeat_interval: float = 3.0
     request_timeout: float = 30.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))
-    windows: Windows = Windows()
+    windows: Windows = field(default_factory=Windows)
 
     @property
     def label(self) -> str:
