@@ -24,6 +24,7 @@ from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import Guard
 from pyconsumer.consumer.interface import ConsumerRebalanceListener, ImmediateCalls, Metrics, StorableOffsets
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
+from pyconsumer.consumer.metric_scopes import open_source
 from pyconsumer.generic import K, V, generic_alias, refuse_pickling
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.network.futures import Steps
@@ -116,7 +117,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         self._commit_on_close = self._iteration.commit_on_close()
         self._released = False
         try:
-            self._metric_source = delegate.metric_source()
+            self._metric_source = open_source(delegate)
         except BaseException:  # of a reporter
             self._release()
             raise

@@ -51,7 +51,6 @@ from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
-from pyconsumer.consumer.metric_scopes import ConsumerScopes
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.partition_state import FetchPosition, FetchState, current_leader
@@ -66,8 +65,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
 )
 from pyconsumer.generic import PendingError
-from pyconsumer.metrics.source import MetricSource, windows_of
-from pyconsumer.metrics.table import CONSUMER, CONSUMER_PROTOCOL
+from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.compiled import report_missing
@@ -961,26 +959,6 @@ class ConsumerDelegate:
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
-
-    def metric_source(self) -> MetricSource:
-        """Return the consumer's metrics, registered for Prometheus, and hand them to the reporters."""
-        config = self.config
-        return MetricSource(
-            "consumer",
-            config.client_id,
-            CONSUMER_PROTOCOL if config.group_protocol == "consumer" else CONSUMER,
-            self.clock.now,
-            ConsumerScopes(
-                self.client,
-                self.coordinator,
-                self.metrics,
-                self.fetcher,
-                self.subscriptions,
-                read_committed=config.read_committed,
-            ),
-            reporters=config.metric_reporters,
-            settings=config.shown(),
-        )
 
     def missing_topics(self) -> list[str]:
         """Return the subscribed or assigned topics that do not exist according to metadata.

@@ -7,25 +7,69 @@ in one step before it is iterated over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer.consumer.metrics import GroupMetrics
-from pyconsumer.metrics.source import Gauge, Scope
-from pyconsumer.metrics.windows import NO_SAMPLE, Counters
+from pyconsumer.metrics.source import Gauge, MetricSource, Scope
+from pyconsumer.metrics.table import CONSUMER, CONSUMER_PROTOCOL
+from pyconsumer.metrics.windows import NO_SAMPLE, Readable
 from pyconsumer.network.metric_scopes import NetworkScopes
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
+    from pyconsumer.consumer.delegate import ConsumerDelegate
     from pyconsumer.consumer.fetcher import Fetcher
     from pyconsumer.consumer.metrics import ConsumerMetrics
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
     from pyconsumer.consumer.partition_state import TopicPartitionState
     from pyconsumer.consumer.subscription_state import SubscriptionState
 
-__all__ = ["ConsumerScopes"]
+__all__ = ["ConsumerScopes", "group_scope", "open_source"]
 
 _NOTHING: Final = -math.inf
+
+
+def open_source(delegate: ConsumerDelegate) -> MetricSource:
+    """Return a consumer's metrics, registered for Prometheus, and hand them to the reporters."""
+    config = delegate.config
+    scopes = ConsumerScopes(
+        delegate.client,
+        delegate.coordinator,
+        delegate.metrics,
+        delegate.fetcher,
+        delegate.subscriptions,
+        read_committed=config.read_committed,
+    )
+    return MetricSource(
+        "consumer",
+        config.client_id,
+        CONSUMER_PROTOCOL if config.group_protocol == "consumer" else CONSUMER,
+        delegate.clock.now,
+        scopes,
+        reporters=config.metric_reporters,
+        settings=config.shown(),
+    )
+
+
+def group_scope(group: GroupMetrics, assigned: Callable[[], int]) -> Scope:
+    """Return the sources of a group member's metrics. ``assigned`` returns how many partitions it has."""
+    counters = {
+        "commits": [group.commits],
+        "heartbeats": [group.heartbeats],
+        "joins": [group.joins],
+        "syncs": [group.syncs],
+        "rebalances": [group.rebalances],
+        "failed_rebalances": [group.failures],
+        **{name: [timing] for name, timing in group.callbacks.items()},
+    }
+    gauges: dict[str, Gauge] = {
+        "assigned": lambda now: assigned(),
+        "last_heartbeat": lambda now: _ago(group.last_heartbeat_at, now),
+        "last_rebalance": lambda now: _ago(group.last_rebalance_at, now),
+        "commit_failures": lambda now: group.commit_failures,
+    }
+    return Scope((), counters, gauges)
 
 
 class ConsumerScopes:
@@ -74,7 +118,7 @@ class ConsumerScopes:
 
     def _client(self) -> Iterable[Scope]:
         metrics = self._metrics
-        counters: dict[str, list[Counters]] = {
+        counters: dict[str, Sequence[Readable]] = {
             "client": [metrics],
             "commit_calls": [metrics.commit_calls],
             "committed_calls": [metrics.committed_calls],
@@ -94,23 +138,8 @@ class ConsumerScopes:
         return waits.growth["waited"] / waits.seconds
 
     def _coordinator(self) -> Iterable[Scope]:
-        group, subscriptions = self._group, self._subscriptions
-        counters = {
-            "commits": [group.commits],
-            "heartbeats": [group.heartbeats],
-            "joins": [group.joins],
-            "syncs": [group.syncs],
-            "rebalances": [group.rebalances],
-            "failed_rebalances": [group.failures],
-            **{name: [timing] for name, timing in group.callbacks.items()},
-        }
-        gauges: dict[str, Gauge] = {
-            "assigned": lambda now: subscriptions.assigned_count,
-            "last_heartbeat": lambda now: _ago(group.last_heartbeat_at, now),
-            "last_rebalance": lambda now: _ago(group.last_rebalance_at, now),
-            "commit_failures": lambda now: group.commit_failures,
-        }
-        return (Scope((), counters, gauges),)
+        subscriptions = self._subscriptions
+        return (group_scope(self._group, lambda: subscriptions.assigned_count),)
 
     def _fetches(self) -> Iterable[Scope]:
         metrics, fetcher = self._metrics, self._fetcher
@@ -150,8 +179,8 @@ class ConsumerScopes:
         ahead = self._fetcher.buffer.taken_ahead()
         for topic, counters in list(self._metrics.topics.items()):
             if topic in assigned:
-                total = counters.records + (ahead[1] if ahead[0] == topic else 0)
-                yield Scope((topic,), {"topic": [counters]}, {"records_total": _constant(total)})
+                total = self._metrics.records_by_topic.get(topic, 0) + (ahead[1] if ahead[0] == topic else 0)
+                yield Scope((topic,), {"topic": [counters.with_records(total)]}, {"records_total": _constant(total)})
 
     def _partitions(self) -> Iterable[Scope]:
         for state in self._states():
@@ -162,7 +191,7 @@ class ConsumerScopes:
                 "replica": _constant(state.preferred_replica),
             }
             counters = state.counters
-            found: dict[str, list[Counters]] = {} if counters is None else {"partition": [counters]}
+            found: dict[str, Sequence[Readable]] = {} if counters is None else {"partition": [counters]}
             yield Scope((topic, str(partition)), found, gauges)
 
 

@@ -6,17 +6,17 @@ reads them, through :mod:`.metric_scopes`. An event costs one call, whatever the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sized
+from typing import TYPE_CHECKING, ClassVar
 
+from pyconsumer.consumer.record_counters import TopicCounters
 from pyconsumer.metrics.windows import Counters, Timing, Windows
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.subscription_state import SubscriptionState
-    from pyconsumer.protocol.records import ConsumerRecord
     from pyconsumer.structs import TopicPartition
 
-__all__ = ["ConsumerMetrics", "GroupMetrics", "PartitionCounters", "TopicCounters"]
+__all__ = ["ConsumerMetrics", "GroupMetrics"]
 
 
 class GroupMetrics:
@@ -60,64 +60,6 @@ class GroupMetrics:
         self.last_rebalance_at = now
 
 
-class TopicCounters(Counters):
-    """Counters of one topic."""
-
-    TOTALS: ClassVar[tuple[str, ...]] = ("fetches", "bytes", "records")
-    PEAKS: ClassVar[tuple[str, ...]] = ("largest",)
-    __slots__ = (*TOTALS, *PEAKS)
-
-    fetches: int
-    bytes: int
-    records: int
-    largest: float
-
-    def fetched(self, size_bytes: int, now: float) -> None:
-        """Count the topic's records in a fetch."""
-        if now >= self.ends_at:
-            self.roll(now)
-        self.fetches += 1
-        self.bytes += size_bytes
-        if size_bytes > self.largest:
-            self.largest = size_bytes
-
-    def returned(self, count: int, now: float) -> None:
-        """Count records that were returned to the application."""
-        if now >= self.ends_at:
-            self.roll(now)
-        self.records += count
-
-
-class PartitionCounters(Counters):
-    """The lag and the lead of one partition after each poll that returned records of it.
-
-    Attributes:
-        smallest_lead: negative, so that it is a peak.
-    """
-
-    TOTALS: ClassVar[tuple[str, ...]] = ("count", "lag", "lead")
-    PEAKS: ClassVar[tuple[str, ...]] = ("largest_lag", "smallest_lead")
-    __slots__ = (*TOTALS, *PEAKS)
-
-    count: int
-    lag: int
-    lead: int
-    largest_lag: float
-    smallest_lead: float
-
-    def returned(self, lag: int, lead: int, now: float) -> None:
-        """Count a poll."""
-        if now >= self.ends_at:
-            self.roll(now)
-        self.count += 1
-        self.lag += lag
-        self.lead += lead
-        if lag > self.largest_lag:
-            self.largest_lag = lag
-        if -lead > self.smallest_lead:
-            self.smallest_lead = -lead
-
-
 class ConsumerMetrics(Counters):
     """Counters of a consumer. Times and durations are in seconds.
 
@@ -131,6 +73,7 @@ class ConsumerMetrics(Counters):
         last_poll_at: when the last one began. -1 before the first one.
         fetch_failures: fetches without a response.
         topics: the counters by topic.
+        records_by_topic: how many records were returned, by topic.
         commit_calls, committed_calls: calls of ``commit`` and ``committed``.
     """
 
@@ -155,6 +98,7 @@ class ConsumerMetrics(Counters):
         "fetch_failures",
         "last_poll_at",
         "polls",
+        "records_by_topic",
         "topics",
         "windows",
     )
@@ -179,6 +123,7 @@ class ConsumerMetrics(Counters):
         self.polls = 0
         self.last_poll_at = -1.0
         self.topics: dict[str, TopicCounters] = {}
+        self.records_by_topic: dict[str, int] = {}
         self.commit_calls = Timing(self.windows, now)
         self.committed_calls = Timing(self.windows, now)
         self._subscriptions: SubscriptionState | None = None
@@ -224,7 +169,10 @@ class ConsumerMetrics(Counters):
             return
         size = 0
         for topic, size_bytes in sizes.items():
-            self._topic(topic, now).fetched(size_bytes, now)
+            counters = self.topics.get(topic)
+            if counters is None:
+                counters = self.topics[topic] = TopicCounters(self.windows, now)
+            counters.fetched(size_bytes)
             size += size_bytes
         self.sized_fetches += 1
         self.fetch_bytes += size
@@ -237,43 +185,40 @@ class ConsumerMetrics(Counters):
 
     def on_records(self, tp: TopicPartition, count: int) -> None:
         """Count records of a partition that were returned, and its lag."""
-        now = self.last_poll_at
-        self.records += count
-        self._topic(tp[0], now).returned(count, now)
-        subscriptions = self._subscriptions
-        state = None if subscriptions is None else subscriptions.by_partition.get(tp)
-        if state is not None:
-            state.on_returned(self.windows, now, read_committed=self._read_committed)
+        self.on_polled({tp: range(count)})
 
-    def on_polled(self, polled: Mapping[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
+    def on_polled(self, polled: Mapping[TopicPartition, Sized]) -> None:
         """Count the records of a poll, and the lags of their partitions."""
-        now, windows, read_committed = self.last_poll_at, self.windows, self._read_committed
+        now, by_topic = self.last_poll_at, self.records_by_topic
         states = {} if self._subscriptions is None else self._subscriptions.by_partition
         topic, count = "", 0
         for tp, records in polled.items():
             if tp[0] is not topic:  # those of a topic come together, as a rule
                 if count:
-                    self._topic(topic, now).returned(count, now)
+                    by_topic[topic] = by_topic.get(topic, 0) + count
                     self.records += count
                 topic, count = tp[0], 0
             count += len(records)
             state = states.get(tp)
             if state is not None:
-                state.on_returned(windows, now, read_committed=read_committed)
+                counters = state.counters or state.start_counters(self.windows, now)
+                position, start = state.position, state.log_start_offset
+                end = state.last_stable_offset if self._read_committed else state.high_watermark
+                if position is not None and end >= 0:
+                    counters.returned(
+                        end - position if end > position else 0, position - start if position > start else 0, now
+                    )
         if count:
-            self._topic(topic, now).returned(count, now)
+            by_topic[topic] = by_topic.get(topic, 0) + count
             self.records += count
 
     def begin_window(self, now: float) -> None:
         """Begin a window, and forget the topics of which no partition is assigned."""
-        self.roll(now)
-        if self._subscriptions is not None:
-            assigned = {tp[0] for tp in self._subscriptions.assigned_list()}
-            for topic in [topic for topic in self.topics if topic not in assigned]:
+        assigned = {tp[0] for tp in list(self._subscriptions.by_partition)} if self._subscriptions is not None else None
+        for topic, counters in list(self.topics.items()):
+            counters.take_records(self.records_by_topic.get(topic, 0))
+            counters.roll(now)
+            if assigned is not None and topic not in assigned:
                 del self.topics[topic]
-
-    def _topic(self, topic: str, now: float) -> TopicCounters:
-        found = self.topics.get(topic)
-        if found is None:
-            found = self.topics[topic] = TopicCounters(self.windows, now)
-        return found
+                self.records_by_topic.pop(topic, None)
+        self.roll(now)

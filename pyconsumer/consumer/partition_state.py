@@ -35,7 +35,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
-from pyconsumer.consumer.metrics import PartitionCounters
+from pyconsumer.consumer.record_counters import PartitionCounters
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.metrics.windows import Windows
 from pyconsumer.protocol.primitives import ZERO_UUID
@@ -219,16 +219,10 @@ class TopicPartitionState:
         start, position = self.log_start_offset, self.position
         return None if start < 0 or position is None else max(0, position - start)
 
-    def on_returned(self, windows: Windows, now: float, *, read_committed: bool) -> None:
-        """Count the lag and the lead after records have been returned."""
-        end = self.last_stable_offset if read_committed else self.high_watermark
-        position, start = self.position, self.log_start_offset
-        if position is None or end < 0:
-            return
-        counters = self.counters
-        if counters is None:
-            counters = self.counters = PartitionCounters(windows, now)
-        counters.returned(end - position if end > position else 0, position - start if position > start else 0, now)
+    def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
+        """Return new counters of the partition's lag, because its first records have been returned."""
+        self.counters = PartitionCounters(windows, now)
+        return self.counters
 
     @property
     def fetch_position(self) -> FetchPosition | None:

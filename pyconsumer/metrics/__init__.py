@@ -1,6 +1,7 @@
 """Metrics of the clients: the names of Java's, readable from any thread, and served to Prometheus.
 
-``client.metrics()`` returns values by group and name, ``client.metric_table()`` a :class:`Metric` for each value. Both may be called in any thread at any time, also while another call of the client waits, and after ``close``.
+``client.metrics()`` returns values by group and name, ``client.metric_table()`` a :class:`Metric` for each value. Both
+may be called in any thread at any time, also while another call of the client waits, and after ``close``.
 :func:`serve` and :func:`collector` need the extra ``[prometheus]``.
 """
 

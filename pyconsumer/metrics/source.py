@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from pyconsumer.metrics.table import Family, Spec
-from pyconsumer.metrics.windows import NO_SAMPLE, Counters, Reading, Windows
+from pyconsumer.metrics.windows import NO_SAMPLE, Readable, Reading, Windows
 
-__all__ = ["Gauge", "Metric", "MetricSource", "MetricsReporter", "Scope", "open_sources", "windows_of"]
+__all__ = ["Gauge", "Metric", "MetricSource", "MetricsReporter", "Scope", "open_sources", "values_of", "windows_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Scope(NamedTuple):
     """
 
     tags: tuple[str, ...]
-    counters: Mapping[str, Sequence[Counters]]
+    counters: Mapping[str, Sequence[Readable]]
     gauges: Mapping[str, Gauge]
 
 
@@ -142,7 +142,7 @@ class MetricSource:
             names = ("client-id", *family.tags)
             for scope in self._all_scopes(family, len(found)):
                 tags = dict(zip(names, (self._client_id, *scope.tags), strict=True))
-                for spec, value in _values(family, scope, now):
+                for spec, value in values_of(family, scope, now):
                     shown = NO_SAMPLE if value is None else value
                     found.append(Metric(spec.name, family.group, tags, spec.unit, spec.description, shown))
         return found
@@ -157,7 +157,7 @@ class MetricSource:
             for scope in self._all_scopes(family, 0):
                 key = ".".join((family.group, *(("-".join(scope.tags),) if scope.tags else ())))
                 group = found.setdefault(key, {})
-                for spec, value in _values(family, scope, now):
+                for spec, value in values_of(family, scope, now):
                     group[spec.name] = value
         return found
 
@@ -194,7 +194,7 @@ def windows_of(config: Any) -> Windows:
     return Windows(config.metrics_sample_window_ms / 1000, config.metrics_num_samples)
 
 
-def _values(family: Family, scope: Scope, now: float) -> Iterable[tuple[Spec, float | None]]:
+def values_of(family: Family, scope: Scope, now: float) -> Iterable[tuple[Spec, float | None]]:
     """Return each metric of a scope that is served, with its value."""
     readings: dict[str, list[Reading]] = {}
     for spec in family.specs:

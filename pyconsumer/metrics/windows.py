@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import math
 from operator import attrgetter
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
-__all__ = ["NO_SAMPLE", "Counters", "Reading", "Timing", "Windows"]
+__all__ = ["NO_SAMPLE", "Counters", "Readable", "Reading", "Timing", "Windows"]
 
 #: An average or a maximum of nothing, as in Java.
 NO_SAMPLE: Final = math.nan
@@ -61,6 +61,13 @@ class Reading(NamedTuple):
     growth: dict[str, float]
     peaks: dict[str, float]
     seconds: float
+
+
+class Readable(Protocol):
+    """Counters, as far as readers need them."""
+
+    def reading(self, now: float) -> Reading:
+        """Return the values at ``now`` (monotonic seconds)."""
 
 
 class Counters:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyconsumer.metrics.source import Gauge, Scope
 
 if TYPE_CHECKING:
-    from pyconsumer.metrics.windows import Counters
+    from pyconsumer.metrics.windows import Readable
     from pyconsumer.network.client import NetworkClient
     from pyconsumer.network.stats import ChannelStats, NodeStats
 
@@ -36,7 +36,7 @@ class NetworkScopes:
         return self.nodes() if tags else self.client()
 
     def client(
-        self, counters: Mapping[str, Sequence[Counters]] | None = None, gauges: Mapping[str, Gauge] | None = None
+        self, counters: Mapping[str, Sequence[Readable]] | None = None, gauges: Mapping[str, Gauge] | None = None
     ) -> Iterable[Scope]:
         """Return the sources of the client, with more of them."""
         found: dict[str, Gauge] = {"connections": lambda now: sum(stats.open_connections for stats in self._stats)}

@@ -5,14 +5,14 @@ Any thread reads here while the producer works. So nothing is changed, and no lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pyconsumer.metrics.source import Gauge, Scope
 from pyconsumer.network.metric_scopes import NetworkScopes
 
 if TYPE_CHECKING:
-    from pyconsumer.metrics.windows import Counters
+    from pyconsumer.metrics.windows import Readable
     from pyconsumer.network.client import NetworkClient
     from pyconsumer.producer.accumulator import RecordAccumulator
     from pyconsumer.producer.metrics import CallTimings, SendCounters
@@ -68,7 +68,7 @@ class ProducerScopes:
             "buffer_available": lambda now: memory.limit - memory.used,
             "waiting": lambda now: accumulator.memory_pressure,
         }
-        counters: dict[str, list[Counters]] = {
+        counters: dict[str, Sequence[Readable]] = {
             "sends": [self._sends],
             **{name: [one] for name, one in self._calls.by_name.items()},
         }
