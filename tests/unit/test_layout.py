@@ -63,7 +63,7 @@ _MANY_CLASSES = {
     "pyconsumer/network/client_requests.py": "a request, and the two places that it waits in",
     "pyconsumer/spark/readers.py": "batch and stream readers, and the task that both read with",
     "pyconsumer/broker/purgatory.py": "one small class for each kind of request that waits",
-    "pyconsumer/consumer/metrics.py": "counters only, grouped as the metrics are",
+    "pyconsumer/producer/metrics.py": "counters only, grouped as the metrics are",
     "pyconsumer/network/sasl.py": "one small class for each mechanism",
     "pyconsumer/protocol/records/columns.py": "columns by type, and what fills them",
     "pyconsumer/compat/aiokafka/internals.py": "views of a few lines, for programs that read internal names",
@@ -450,7 +450,7 @@ def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
     )
     bare, everything = map(int, _in_fresh_python(program).stdout.split())
     assert bare <= 40
-    assert everything <= 213
+    assert everything <= 224  # with those of the metrics
 
 
 #: Modules that assign to attributes of other objects, each with the reason; five, and no more.
