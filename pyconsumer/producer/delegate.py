@@ -199,17 +199,25 @@ class ProducerDelegate:
         self.thread = threading.Thread(
             target=self.sender.run, name=f"pyconsumer-sender-{config.client_id}", daemon=True
         )
-        self.metric_source = MetricSource(
-            "producer",
-            config.client_id,
-            PRODUCER,
-            clock.now,
-            ProducerScopes(
-                self.client, self.sender.counters, self.calls, self.accumulator, _accepted(self.calls, self._appender)
-            ),
-            reporters=config.metric_reporters,
-            settings=config.shown(),
-        )
+        try:
+            self.metric_source = MetricSource(
+                "producer",
+                config.client_id,
+                PRODUCER,
+                clock.now,
+                ProducerScopes(
+                    self.client,
+                    self.sender.counters,
+                    self.calls,
+                    self.accumulator,
+                    _accepted(self.calls, self._appender),
+                ),
+                reporters=config.metric_reporters,
+                settings=config.shown(),
+            )
+        except BaseException:  # of a reporter
+            self.client.close()
+            raise
         self.closed = False
         finish_at_exit(self.sender, self.thread, self._appender)
         self.thread.start()
