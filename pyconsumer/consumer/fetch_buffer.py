@@ -264,6 +264,16 @@ class FetchBuffer:
         self._prefetched = None
         return fetch.topic_partition, taken
 
+    def taken_ahead(self) -> tuple[str, int]:
+        """Return the topic and number of the records that iteration has taken since the last :meth:`prefetched`.
+
+        Any thread may call this.
+        """
+        found = self._prefetched
+        if found is None or not found[0].is_current:
+            return "", 0
+        return found[0].topic_partition.topic, max(0, found[1] - len(found[0].ready))
+
     def collect_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]]:
