@@ -119,8 +119,9 @@ class RecordAccumulator:
         self.memory = BufferMemory(buffer_memory)
         self.flushing = 0
         self.closing = False
-        #: Weak, so that a call that Ctrl-C ended at any place no longer counts.
-        self.waiting_calls: WeakSet[CallThatWaits] = WeakSet()
+        #: One object for each. They are weak, so that a call that Ctrl-C ended at any place no longer counts.
+        self.flush_calls: WeakSet[CallThatWaits] = WeakSet()
+        self.calls_for_memory: WeakSet[CallThatWaits] = WeakSet()
 
     def close(self) -> None:
         """Make every batch ready without lingering, and accept no more records."""
@@ -258,7 +259,9 @@ class RecordAccumulator:
         first = queue.batches[0]
         if first.attempts:
             return first.retry_at
-        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing or self.waiting_calls:
+        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing:
+            return 0.0
+        if self.flush_calls or self.calls_for_memory:
             return 0.0
         return first.created_at + self._linger
 

@@ -528,7 +528,7 @@ class ProducerDelegate:
         try:
             with self.condition:
                 waiting = self.accumulator.incomplete()
-                self.accumulator.waiting_calls.add(call)
+                self.accumulator.flush_calls.add(call)
             if waiting:
                 self.client.wakeup()
             yield waiting
@@ -536,7 +536,7 @@ class ProducerDelegate:
                 raise self.sender.closed_error()
         finally:
             with self.condition:
-                self.accumulator.waiting_calls.discard(call)
+                self.accumulator.flush_calls.discard(call)
             self.calls.add("flush", self.clock.now() - began_at)
 
     # ------------------------------------------------------------ transactions
@@ -790,7 +790,7 @@ class ProducerDelegate:
         began_at = self.clock.now()
         try:
             with self.condition:
-                self.accumulator.waiting_calls.add(call)
+                self.accumulator.calls_for_memory.add(call)
             while True:
                 with self.condition:
                     if self.accumulator.closing:
@@ -814,7 +814,7 @@ class ProducerDelegate:
                 yield Wait(None, deadline, change=change)
         finally:
             with self.condition:
-                self.accumulator.waiting_calls.discard(call)
+                self.accumulator.calls_for_memory.discard(call)
             self.calls.add("memory_waits", self.clock.now() - began_at)
 
     def _on_metadata(self) -> None:

@@ -66,7 +66,7 @@ class ProducerScopes:
             "metadata_age": lambda now: None if metadata is None else metadata.age(now),
             "buffer_total": lambda now: memory.limit,
             "buffer_available": lambda now: memory.limit - memory.used,
-            "waiting": lambda now: accumulator.memory_pressure,
+            "waiting": lambda now: len(accumulator.calls_for_memory),
         }
         counters: dict[str, Sequence[Readable]] = {
             "sends": [self._sends],

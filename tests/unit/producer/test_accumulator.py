@@ -65,11 +65,12 @@ def test_a_batch_does_not_linger_while_the_producer_flushes_or_closes(reason: st
     assert waiting.ready_at(P0) == 0.0
 
 
-def test_a_batch_does_not_linger_while_a_call_waits_and_lingers_again_when_the_call_is_gone() -> None:
+@pytest.mark.parametrize("calls", ["flush_calls", "calls_for_memory"])
+def test_a_batch_does_not_linger_while_a_call_waits_and_lingers_again_when_the_call_is_gone(calls: str) -> None:
     waiting = accumulator()
     add(waiting, now=5.0)
     call = CallThatWaits()
-    waiting.waiting_calls.add(call)
+    getattr(waiting, calls).add(call)
 
     assert waiting.ready_at(P0) == 0.0
     del call  # as after Ctrl-C, which may leave the call before it has removed its object
