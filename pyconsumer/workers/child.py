@@ -9,6 +9,8 @@ Rules
 3. Results go back at once after an exception, and if the function takes long. Else several are reported
    together (:data:`_REPORT_S`). Marks in shared memory show the finished ones, should this process be killed.
 4. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
+5. Records that the function returns go back pickled. A record with results is not marked as done: should this process
+   be killed before they have gone back, the function is called again.
 """
 
 from __future__ import annotations
@@ -20,22 +22,26 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-__all__ = ["DONE", "RUNNING", "serve"]
+from pyconsumer.workers.results import records_of
+
+__all__ = ["DONE", "RETURNED", "RUNNING", "serve"]
 
 RUNNING: Final = 1  #: mark of the record whose function was called
 DONE: Final = 2  #: mark of a record whose function has returned
+RETURNED: Final = 3  #: mark of a record whose function has returned results
 
 _REPORT_S: Final = 0.005
 
 
-def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any) -> None:
+def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, has_results: bool = False) -> None:
     """Process records until the pipe ends.
 
     Args:
         pipe: brings lists of pickled records, and takes lists of results. A result is None for a record that is done,
-            else its exception.
+            the pickled records that the function has returned, or its exception.
         handle: the function.
         marks: bytes in shared memory, one for each record of a list.
+        has_results: True if the function's value is of interest.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -45,16 +51,17 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any) -> None:
             records = pipe.recv()
         except (EOFError, OSError):
             return  # each record is pickled by itself, so a bad one is an error of its own
-        results: list[BaseException | None] = []
+        results: list[BaseException | bytes | None] = []
         reported = time.monotonic()
         for place, record in enumerate(records):
             marks[place] = RUNNING
-            error = _call(handle, record)
-            results.append(error)
+            result = _call(handle, record, has_results)
+            results.append(result)
             now = time.monotonic()
-            if error is None:
-                marks[place] = DONE
-            if error is not None or now - reported > _REPORT_S:
+            failed = isinstance(result, BaseException)
+            if not failed:
+                marks[place] = DONE if result is None else RETURNED
+            if failed or now - reported > _REPORT_S:
                 pipe.send(results)
                 results = []
                 reported = now
@@ -62,13 +69,14 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any) -> None:
             pipe.send(results)
 
 
-def _call(handle: Callable[[Any], Any], record: bytes) -> BaseException | None:
+def _call(handle: Callable[[Any], Any], record: bytes, has_results: bool) -> BaseException | bytes | None:
     try:
-        handle(pickle.loads(record))
+        value = handle(pickle.loads(record))
+        found = records_of(value) if has_results else None
+        return pickle.dumps(found) if found else None
     except BaseException as error:
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
             return RuntimeError(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
         return error
-    return None

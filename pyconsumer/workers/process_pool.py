@@ -40,7 +40,9 @@ class WorkerDiedError(RuntimeError):
 class _Owner(Protocol):
     """The part of :class:`.Workers` that the pool of processes needs."""
 
-    def deserialized(self, task: Task) -> Any: ...
+    def argument(self, task: Task) -> Any: ...
+
+    def succeeded(self, returned: list[tuple[Task, Any]]) -> None: ...
 
     def after_failure(self, task: Task, error: Exception) -> None: ...
 
@@ -56,6 +58,7 @@ class ProcessPool(Pool):
         handle: the function that the processes call.
         concurrency: most tasks in work at a time.
         timeout: longest time of a task in seconds, None without end.
+        has_results: True if the owner wants what the function returns.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class ProcessPool(Pool):
         handle: Callable[[Any], Any],
         concurrency: int,
         timeout: float | None,
+        has_results: bool = False,
     ) -> None:
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -72,6 +76,7 @@ class ProcessPool(Pool):
         self._owner = owner
         self._handle = handle
         self._timeout = timeout
+        self._has_results = has_results
         self._children: set[_Child] = set()
         self._closing = False
         count = min(os.cpu_count() or 1, concurrency)
@@ -92,7 +97,7 @@ class ProcessPool(Pool):
             while (first := self._schedule.wait_for_task()) is not None:
                 chunk = self._more(first)
                 if child is None:
-                    child = _Child(self._context, self._handle, self._chunk)
+                    child = _Child(self._context, self._handle, self._chunk, self._has_results)
                     self._children.add(child)
                     if not self._has_begun(child, chunk):
                         return
@@ -137,7 +142,7 @@ class ProcessPool(Pool):
         records: list[bytes] = []
         for task in chunk:
             try:
-                record = self._owner.deserialized(task)
+                record = self._owner.argument(task)
             except Exception as error:
                 self._owner.not_deserialized(task, error)
                 continue
@@ -171,15 +176,20 @@ class ProcessPool(Pool):
             except (EOFError, OSError):
                 died = WorkerDiedError(f"the worker process {child.describe()}")
                 return self._lost(sent[done:], child.marks[done:], died)
+            returned: list[tuple[Task, Any]] = []
             for result in results:
                 task = sent[done]
                 done += 1
                 if result is None:
                     self._schedule.finish(task)
+                elif isinstance(result, bytes):
+                    returned.append((task, pickle.loads(result)))
                 elif isinstance(result, Exception):
                     self._owner.after_failure(task, result)
                 else:
                     self._schedule.abort(task, result)
+            if returned:
+                self._owner.succeeded(returned)
         return True
 
     def _lost(self, tasks: list[Task], marks: bytes, error: Exception) -> bool:
@@ -213,11 +223,11 @@ class ProcessPool(Pool):
 class _Child:
     """A worker process, seen from its thread."""
 
-    def __init__(self, context: Any, handle: Callable[[Any], Any], chunk: int) -> None:
+    def __init__(self, context: Any, handle: Callable[[Any], Any], chunk: int, has_results: bool) -> None:
         self._pipe: Connection
         self._pipe, theirs = context.Pipe()
         self._marks = context.RawArray("B", chunk)
-        arguments = (theirs, handle, self._marks)
+        arguments = (theirs, handle, self._marks, has_results)
         self._process = context.Process(target=serve, args=arguments, daemon=True, name="pyconsumer-worker")
         self._process.start()
         theirs.close()
@@ -230,8 +240,8 @@ class _Child:
         self._marks[:] = bytes(len(self._marks))
         self._pipe.send(records)
 
-    def receive(self, timeout: float | None) -> list[BaseException | None]:
-        """Return the results of the next tasks: None, or the exception.
+    def receive(self, timeout: float | None) -> list[BaseException | bytes | None]:
+        """Return the results of the next tasks: None, the pickled records that were returned, or the exception.
 
         Raises:
             TimeoutError: there is none in time.
@@ -239,7 +249,7 @@ class _Child:
         """
         if not self._pipe.poll(timeout):
             raise TimeoutError
-        found: list[BaseException | None] = self._pipe.recv()
+        found: list[BaseException | bytes | None] = self._pipe.recv()
         return found
 
     def describe(self) -> str:

@@ -304,8 +304,7 @@ class Schedule:
                 return False
             self.retries += 1
             task.share.running.pop(task, None)
-            due = self._now() + self._retry.pause(task.attempt)
-            heapq.heappush(self._later, (due, next(self._number), task))
+            self._push_later(task, self._retry.pause(task.attempt))
             self.changed.notify_all()
             self.work.notify()  # a thread that waits longer than that
             return True
@@ -316,9 +315,12 @@ class Schedule:
             task.take_back()
             task.share.running.pop(task, None)
             if task.share.alive:
-                heapq.heappush(self._later, (self._now() + pause, next(self._number), task))
+                self._push_later(task, pause)
             self.changed.notify_all()
             self.work.notify()
+
+    def _push_later(self, task: Task, pause: float) -> None:
+        heapq.heappush(self._later, (self._now() + pause, next(self._number), task))
 
     def give_back(self, task: Task) -> None:
         """Put a task back that did not begin. The attempt does not count."""

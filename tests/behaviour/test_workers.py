@@ -97,6 +97,30 @@ def test_records_of_several_keys_are_in_work_at_a_time(cluster: Cluster, topic: 
     assert committed_of(cluster, group_id, topic, 1) == 8
 
 
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_a_member_without_a_partition_is_caught_up(cluster: Cluster, topic: str, group_id: str, how: str) -> None:
+    fill(cluster, topic, 5)
+    seen: list[int] = []
+    settings = settings_of(cluster, group_id)
+    with KafkaConsumer(topic, **settings) as owner:
+        wait_until(lambda: bool(owner.poll(timeout_ms=100)), 60, "the partition")
+        ended = threading.Event()
+
+        def poll_on() -> None:
+            while not ended.is_set():
+                owner.poll(timeout_ms=50)
+
+        thread = threading.Thread(target=poll_on)
+        thread.start()
+        try:
+            work(how, topic, lambda record: seen.append(record.offset), settings)
+        finally:
+            ended.set()
+            thread.join()
+        assert owner.assignment() == {TopicPartition(topic, 0)}
+    assert seen == []
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_a_failing_record_is_tried_again_and_then_goes_to_the_dead_letters(
     cluster: Cluster, make_topic: Any, group_id: str, how: str

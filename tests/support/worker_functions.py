@@ -7,7 +7,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["UnpicklableError", "dies_once", "raises_unpicklable", "slow_once"]
+from pyconsumer.workers import ProducerRecord
+
+__all__ = [
+    "UnpicklableError",
+    "copies",
+    "copies_batch",
+    "dies_once",
+    "fails_with_seven",
+    "raises_unpicklable",
+    "slow_once",
+]
 
 
 def slow_once(record: Any) -> None:
@@ -37,3 +47,19 @@ def raises_unpicklable(record: Any) -> None:
     """Raise it at offset 3."""
     if record.offset == 3:
         raise UnpicklableError(1, 2)
+
+
+def copies(record: Any) -> list[ProducerRecord]:
+    """Return the record twice, for the topic that its last header names."""
+    return [ProducerRecord(record.headers[-1][1].decode(), record.value, record.key)] * 2
+
+
+def copies_batch(records: list[Any]) -> list[ProducerRecord]:
+    """Return each record once, for the topic that its last header names."""
+    return [ProducerRecord(record.headers[-1][1].decode(), record.value, record.key) for record in records]
+
+
+def fails_with_seven(records: list[Any]) -> None:
+    """Fail if the value 7 is in the batch."""
+    if any(record.value == b"7" for record in records):
+        raise ArithmeticError("seven")

@@ -175,16 +175,20 @@ def test_pip_installs_and_removes_the_file_that_python_reads_at_each_start(
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "--disable-pip-version-check"]
     run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(built)], timeout_s=200).check()
 
+    (folder,) = home.glob("lib/python*/site-packages")
     needed = Path(importlib.import_module("cramjam").__file__ or "").parents[1]
-    env = {"PYCONSUMER_COMPAT": "aiokafka", "PYTHONPATH": str(needed), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Behind the environment's own packages: in this test's environment pyconsumer may be installed as editable, too, and
+    # the module that finds it has the same name.
+    (folder / "needed.pth").write_text(f"{needed}\n")
+    env = {"PYCONSUMER_COMPAT": "aiokafka", "PYTHONDONTWRITEBYTECODE": "1"}
     python = [str(home / "bin" / "python"), "-c"]
     shown = run([*python, "import aiokafka; print(aiokafka.__file__)"], cwd=tmp_path, env=env).check().stdout
     assert shown.strip().endswith("/pyconsumer/compat/aiokafka/__init__.py")
     assert shown.startswith(str(tree if what == "editable" else home))
-    (folder,) = home.glob("lib/python*/site-packages")
     (record,) = folder.glob("pyconsumer-*.dist-info/RECORD")
     assert [line.partition(",")[0] for line in record.read_text().splitlines() if _PTH in line] == [_PTH]
 
+    (folder / "needed.pth").unlink()
     run([*pip, "uninstall", "--quiet", "--yes", "pyconsumer"], timeout_s=200).check()
     assert list(folder.glob("*pyconsumer*")) == [], "pip removes an empty folder, too"
 
