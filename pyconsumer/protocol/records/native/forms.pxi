@@ -9,8 +9,8 @@
 # through the list of headers of such a tuple (a record among its own headers) is not found.
 #
 # Cython's constructor makes a dictionary for each instance of a class that has one. So `open_record` does not call it:
-# CPython makes the dictionary when an attribute is set. Released records are kept for the next ones, as many as a read
-# without a limit returns. Otherwise each one would count as a new object for the collector, which then runs.
+# CPython makes the dictionary when an attribute is set. Released records are kept for the next ones, as many as two
+# reads without a limit return. Otherwise each one would count as a new object for the collector, which then runs.
 
 cdef extern from *:
     """
