@@ -33,7 +33,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from pyconsumer.consumer.progress import PartitionProgress, SharedProgress
 from pyconsumer.consumer.records import ConsumerRecords
@@ -44,6 +44,10 @@ from pyconsumer.workers.settings import Order, Retry
 __all__ = ["Schedule", "Task"]
 
 
+#: Lanes of a partition that are kept for the next keys. A new one takes half a kilobyte.
+_MOST_SPARE: Final = 1_000
+
+
 class _Share:
     """The tasks of one partition.
 
@@ -52,11 +56,12 @@ class _Share:
         held: True if no more of its tasks start, since it is about to be dropped.
         lanes: the tasks that wait, by lane. A lane is here as long as one of its tasks is not done.
         running: the tasks that run, and since when.
+        spare: lanes without a task, for the next keys.
         undone, size: its tasks that are not done, and their bytes.
         progress: its records that are finished.
     """
 
-    __slots__ = ("alive", "held", "lanes", "progress", "running", "size", "tp", "undone")
+    __slots__ = ("alive", "held", "lanes", "progress", "running", "size", "spare", "tp", "undone")
 
     def __init__(self, tp: TopicPartition, progress: PartitionProgress) -> None:
         self.tp = tp
@@ -64,6 +69,7 @@ class _Share:
         self.alive = True
         self.held = False
         self.lanes: dict[Hashable, deque[Task]] = {}
+        self.spare: list[deque[Task]] = []
         self.running: dict[Task, float] = {}
         self.undone = 0
         self.size = 0
@@ -75,6 +81,7 @@ class _Share:
 
     def settle(self, task: Task) -> Task | None:
         """Note that a task is done. Return the one that waited behind it."""
+        self.running.pop(task, None)
         self.undone -= 1
         self.size -= task.size
         lane = task.lane
@@ -84,6 +91,8 @@ class _Share:
         if waiting:
             return waiting.popleft()
         del self.lanes[lane]
+        if len(self.spare) < _MOST_SPARE:
+            self.spare.append(waiting)
         return None
 
     def hold(self) -> None:
@@ -187,7 +196,7 @@ class Schedule:
                 self._on_ready(added)
 
     def _add(self, records: list[ConsumerRecord[Any, Any]], share: _Share) -> None:
-        order, ready, lanes = self._order, self._ready, share.lanes
+        order, ready, lanes, spare = self._order, self._ready, share.lanes, share.spare
         total = 0
         for record in records:
             key, value = record.key, record.value
@@ -202,7 +211,7 @@ class Schedule:
             task = Task(record, share, lane, size)
             waiting = lanes.get(lane)
             if waiting is None:
-                lanes[lane] = deque()
+                lanes[lane] = spare.pop() if spare else deque()
                 ready.append(task)
             else:
                 waiting.append(task)
@@ -247,7 +256,7 @@ class Schedule:
             share = task.share
             if not share.alive or share.held:
                 continue  # dropped, or dropped soon
-            task.begin()
+            task.attempt += 1
             share.running[task] = self._now()
             return task
         return None
@@ -385,8 +394,8 @@ class Schedule:
 
     def _settle(self, task: Task) -> None:
         share = task.share
-        share.running.pop(task, None)
         if not share.alive:
+            share.running.pop(task, None)
             if self._watchers:
                 self.changed.notify_all()
             return
