@@ -6,9 +6,8 @@ Rules
    when the program died that owns it.
 2. Ctrl-C in a terminal, and often SIGTERM, go to all processes of the program. They are ignored here: the owner
    decides.
-3. The owner may take back records that did not begin, by marks. It does so while the child holds no lock, and marks are
-   set under that lock. The child ends the list there. The end of each list is reported, so the next one cannot come too
-   early.
+3. The owner may take back records that did not begin, by a mark. A record begins, and is taken back, under a lock. The
+   child ends its list at such a record. It reports the end of each list, so that marks never belong to another one.
 4. Results go back at once after an exception, and if the function takes long. Else several are reported
    together (:data:`_REPORT_S`). Marks in shared memory show the finished ones, should this process be killed.
 5. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
@@ -41,8 +40,8 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, lock: Any,
     """Process records until the pipe ends.
 
     Args:
-        pipe: brings lists of pickled records, and takes lists of results, with True if the list ends. A result is None for a record that is done,
-            the pickled records that the function has returned, or its exception.
+        pipe: brings lists of pickled records, and takes lists of results, with True if the list ends. A result is None
+            for a record that is done, the pickled records that the function has returned, or its exception.
         handle: the function.
         marks: bytes in shared memory, one for each record of a list.
         lock: guards the beginning of a record.

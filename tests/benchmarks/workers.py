@@ -1,9 +1,9 @@
 """``python -m tests.benchmarks.workers``: the cost of a record in :mod:`pyconsumer.workers`, with an empty function.
 
-Each way runs in a process of its own, in turn with a plain loop over ``poll``. An embedded broker in another process has
-the records: 100 bytes, and a key out of ``--keys``. The figure is the processor time of the program for each record, with
-all its threads and processes. Each way runs with a quarter of the records and with all, and the difference is counted.
-So the start of the program, of the group and of worker processes does not count.
+Each way runs in a process of its own, in turn with a plain loop over ``poll``. An embedded broker in another process
+has the records of 100 bytes, with a key out of ``--keys``. The figure is the processor time of the program for each
+record, with all its threads and processes. Each way runs with a quarter of the records and with all, and the difference
+is counted. So the start of the program, of the group and of worker processes does not count.
 """
 
 from __future__ import annotations
