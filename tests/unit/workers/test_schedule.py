@@ -224,6 +224,7 @@ def test_closing_starts_no_task_and_wakes_waiting_threads() -> None:
     assert (found, world.next()) == ([None], None)
 
 
+@pytest.mark.concurrent
 def test_one_thread_at_a_time_is_woken_and_wakes_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(None)
     schedule = world.schedule
