@@ -256,7 +256,7 @@ class Schedule:
             share = task.share
             if not share.alive or share.held:
                 continue  # dropped, or dropped soon
-            task.attempt += 1
+            task.begin()
             share.running[task] = self._now()
             return task
         return None
