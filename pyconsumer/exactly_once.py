@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.records import ConsumerRecords
     from pyconsumer.producer import KafkaProducer
 
-__all__ = ["process_exactly_once"]
+__all__ = ["check_consumer", "process_exactly_once"]
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +101,12 @@ def process_exactly_once(
     return processed
 
 
-def _check(consumer: KafkaConsumer[K, V], producer: KafkaProducer[Any, Any]) -> None:
+def check_consumer(consumer: Any) -> None:
+    """Check that a consumer's settings allow exactly once.
+
+    Raises:
+        ConfigurationError: they do not.
+    """
     config = consumer.config
     if config.group_id is None:
         raise ConfigurationError("exactly once needs a consumer with a group_id, for its positions")
@@ -113,6 +118,10 @@ def _check(consumer: KafkaConsumer[K, V], producer: KafkaProducer[Any, Any]) -> 
         raise ConfigurationError(
             'exactly once needs isolation_level="read_committed", or the consumer reads aborted records'
         )
+
+
+def _check(consumer: KafkaConsumer[K, V], producer: KafkaProducer[Any, Any]) -> None:
+    check_consumer(consumer)
     if producer.config.transactional_id is None:
         raise ConfigurationError("exactly once needs a producer with a transactional_id")
 

@@ -121,12 +121,14 @@ class PendingError(Exception):
     Args:
         arrival: the thing that is needed. It has arrived when it has failed, too: the next call raises the error.
         name: its name, for messages.
+        extends_poll: False if no poll waits beyond its own deadline for it.
     """
 
-    def __init__(self, arrival: Arrival, name: str) -> None:
+    def __init__(self, arrival: Arrival, name: str, *, extends_poll: bool = True) -> None:
         super().__init__(f"waiting for {name}")
         self.arrival = arrival
         self.name = name
+        self.extends_poll = extends_poll
 
 
 class Bindable(Protocol):

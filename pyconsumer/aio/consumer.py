@@ -90,6 +90,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
     """
 
     _name = "AsyncKafkaConsumer"
+    _has_loop = True
     _how_to_close = "await close(), or use it in async with"
     _guard: TaskGuard
 

@@ -11,6 +11,7 @@ Rules
 2. After that time the poll returns without records. It is no error: the next poll takes the record if the schema has
    come, and otherwise waits no longer than its own time.
 3. An error of the wait is raised by the deserializer, when it is called again.
+4. A dead letter is waited for in the same way, but never beyond the poll's deadline.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Arrivals:
         """Let polls wait for the thing that a deserializer needs."""
         arrival = pending.arrival
         if arrival not in self._until:
-            self._until[arrival] = self._now() + self._least
+            self._until[arrival] = self._now() + (self._least if pending.extends_poll else 0.0)
             arrival.add_done_callback(lambda _: self._wake())
 
     def extended(self, deadline: float) -> float:

@@ -49,6 +49,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     _name = ""  # of the public class, for messages
     _unclosed = "unclosed"  # the beginning of the warning of a consumer that is dropped without close()
     _how_to_close = ""
+    _has_loop = False  # True if its calls are coroutines
     _released = True  # there is nothing to release: not opened yet, or closed
     _seconds_pointed_out = False  # that a timeout looks like seconds
     _form: type | None = None  # the class of the records, for pyconsumer.compat. None for ours
@@ -104,6 +105,10 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
+        sink = options.get("on_record_error", options.get("on.record.error"))
+        check = getattr(sink, "check_consumer", None)
+        if check is not None:
+            check(self._has_loop)
         self._now = clock.now
         self._prefetched = PrefetchedRecords(clock.now)
         delegate = self._delegate = ConsumerDelegate.open(

@@ -8,7 +8,8 @@ Rules
    is its ``__cause__``.
 3. The policy decides: ``raise``, ``skip``, a function of the error that returns ``"raise"`` or ``"skip"`` (None:
    skip), or a dead-letter sink with ``send(error)``, after which the record is skipped. An exception from the policy or
-   the sink also leaves the position at that record.
+   the sink also leaves the position at that record. A sink with ``begin(error)`` delivers while the poll waits, as in
+   rule 6. The record is skipped when that has succeeded.
 4. Good records before a bad one are returned first. The next attempt starts at the bad record.
 5. An object with ``bind(field)`` is bound to its side once (:class:`pyconsumer.generic.Bindable`).
 6. ``PendingError`` and ``SchemaUnavailableError`` are no errors of a record. They stop the conversion before it, and
@@ -22,17 +23,21 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable, Hashable
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from pyconsumer.errors import RecordDeserializationError, SchemaUnavailableError
-from pyconsumer.generic import PendingError, is_bindable, wait_for_arrival
+from pyconsumer.generic import Arrival, PendingError, is_bindable, wait_for_arrival
 from pyconsumer.protocol.records import ConsumerRecord, convert
 from pyconsumer.protocol.records.conversion import Converter
 
 __all__ = ["Deserialization", "as_converter"]
 
 _log = logging.getLogger("pyconsumer.consumer")
+
+#: Deliveries to a sink that are kept at most, though nobody asks for them again, as after a seek.
+_MOST_DELIVERIES: Final = 1_000
 
 
 def _json_loads(json: ModuleType) -> Converter:
@@ -95,6 +100,7 @@ class Deserialization:
         self.may_wait = is_bindable(key) or is_bindable(value)
         self._on_error = on_error
         self._form = form
+        self._deliveries: dict[Hashable, Arrival] = {}  # to a sink, of records that wait for them
         self.skipped = 0
 
     @property
@@ -139,9 +145,14 @@ class Deserialization:
         if policy == "raise":
             return failure
         try:
+            begin = getattr(policy, "begin", None)
             send = getattr(policy, "send", None)
             if policy == "skip":
                 pass
+            elif begin is not None:
+                pending = self._delivery(failure, begin)
+                if pending is not None:
+                    return pending
             elif send is not None:
                 send(failure)
             else:
@@ -155,6 +166,27 @@ class Deserialization:
                 error.__context__ = failure
             return error
         _log.warning("skipped a record: %s", failure)
+        return None
+
+    def _delivery(
+        self, failure: RecordDeserializationError, begin: Callable[[RecordDeserializationError], Arrival]
+    ) -> PendingError | None:
+        """Begin to deliver a record to a sink, at the first call. Return the wait for it, None once it has succeeded.
+
+        Raises:
+            Exception: it has failed. The next call begins again.
+        """
+        # With the bytes: after a topic was recreated, another record may be there.
+        record = (failure.topic_partition, failure.offset, failure.timestamp, failure.key, failure.value)
+        delivery = self._deliveries.get(record)
+        if delivery is None:
+            if len(self._deliveries) >= _MOST_DELIVERIES:
+                self._deliveries = {place: one for place, one in self._deliveries.items() if not one.done()}
+            delivery = self._deliveries[record] = begin(failure)
+        if not delivery.done():
+            return PendingError(delivery, "a dead letter", extends_poll=False)
+        self._deliveries.pop(record, None)
+        delivery.result()
         return None
 
 

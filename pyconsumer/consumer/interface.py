@@ -55,7 +55,13 @@ StorableOffsets: TypeAlias = Offsets | ConsumerRecords | ConsumerRecord | Iterab
 
 
 class DeadLetterSink(Protocol):
-    """An object for the setting ``on_record_error``: it receives each record that cannot be deserialized."""
+    """An object for the setting ``on_record_error``: it receives each record that cannot be deserialized.
+
+    A sink may have ``begin(error)`` besides, which returns a future such as ``concurrent.futures.Future``. The consumer
+    calls it instead of ``send``. Its polls wait for the future until their deadline, and keep the membership of the
+    group. The position stays at the record until the future has succeeded. With ``check_consumer(on_loop)``, a sink can
+    refuse a consumer of the wrong kind by a ``ConfigurationError``.
+    """
 
     def send(self, error: RecordDeserializationError, /) -> object:
         """Keep the record. ``error`` contains its raw key and value.

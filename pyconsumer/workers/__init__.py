@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from pyconsumer.workers.common import WorkersStatus as WorkersStatus
     from pyconsumer.workers.dead_letters import DeadLetters as DeadLetters
     from pyconsumer.workers.process_pool import WorkerDiedError as WorkerDiedError
+    from pyconsumer.workers.results import ProducerRecord as ProducerRecord
+    from pyconsumer.workers.settings import Batch as Batch
     from pyconsumer.workers.settings import Retry as Retry
 
 _HOMES = {
     "AsyncWorkers": "pyconsumer.workers.asynchronous",
+    "Batch": "pyconsumer.workers.settings",
     "DeadLetters": "pyconsumer.workers.dead_letters",
     "OldestRecord": "pyconsumer.workers.common",
+    "ProducerRecord": "pyconsumer.workers.results",
     "Retry": "pyconsumer.workers.settings",
     "WorkerDiedError": "pyconsumer.workers.process_pool",
     "Workers": "pyconsumer.workers.blocking",
@@ -30,8 +34,10 @@ _HOMES = {
 
 __all__ = [
     "AsyncWorkers",
+    "Batch",
     "DeadLetters",
     "OldestRecord",
+    "ProducerRecord",
     "Retry",
     "WorkerDiedError",
     "Workers",

@@ -28,9 +28,12 @@ from pyconsumer.errors import (
 from pyconsumer.generic import Arrival, PendingError
 from pyconsumer.producer.loop_bridge import called
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.workers.batches import BatchTask, table_of
 from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings, copy_of
 from pyconsumer.workers.dead_letters import Letter
+from pyconsumer.workers.results import send_to
 from pyconsumer.workers.schedule import Schedule, Task
+from pyconsumer.workers.transactions import run_steps_async
 
 __all__ = ["AsyncWorkers"]
 
@@ -54,7 +57,7 @@ class AsyncWorkers(WorkersBase):
 
     Args:
         consumer: an ``AsyncKafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``.
-        handle: a coroutine function.
+        handle: a coroutine function. It gets a record, or a batch, and may return records to send.
         timeout_ms: longest time of a call, which is then cancelled. The attempt counts as failed.
         settings: see :class:`pyconsumer.workers.Workers`. There is no ``run_in``.
 
@@ -74,13 +77,21 @@ class AsyncWorkers(WorkersBase):
         if not isinstance(consumer, AsyncKafkaConsumer):
             raise ConfigurationError(f"AsyncWorkers needs an AsyncKafkaConsumer, not {consumer!r}: Workers has threads")
         self._idle: deque[asyncio.Future[None]] = deque()
+        self._waking = False
         self._observers: list[asyncio.Future[None]] = []
         super().__init__(consumer, handle, **settings)
         self._commit: asyncio.Task[None] | None = None
         self._turn_began = 0.0
+        self._gathers = asyncio.Lock()  # one task at a time waits for a batch
 
     def _new_schedule(self) -> Schedule:
-        return Schedule(self._order, self._retry, time.monotonic, self._wake)
+        return self._schedule_with(self._wake_one)
+
+    def _wake_one(self, _: int = 1) -> None:
+        """Wake a task for a record that is ready, unless one is on its way (rule 6 of :mod:`.schedule`)."""
+        if self._idle and not self._waking:
+            self._waking = True
+            self._wake(1)
 
     def _wake(self, count: int) -> None:
         idle = self._idle
@@ -100,7 +111,7 @@ class AsyncWorkers(WorkersBase):
 
         Args:
             until_caught_up: return when all records are finished that the assigned partitions had when this member got
-                them.
+                them. A member that has no partition for three heartbeats returns, too.
 
         Raises:
             Exception: the last attempt of a record failed without dead letters, or its dead letter could not be sent.
@@ -108,7 +119,7 @@ class AsyncWorkers(WorkersBase):
             KafkaError: the consumer failed.
             IllegalStateError: it is running already, or ``subscribe`` was called during the work.
         """
-        self._begin()
+        self._begin(asyncio.sleep)
         consumer = self._consumer
         lent: LentConsumer | None = None
         self._turn_began = time.monotonic()
@@ -118,6 +129,8 @@ class AsyncWorkers(WorkersBase):
             lent = self._lent = LentConsumer(consumer)
             self._deserialization = lent.deserialization
             lent.listen(_Listener(self, lent.listener))
+            if self._transactions is not None:
+                await run_steps_async(self._transactions.initialize())
             try:
                 if consumer.assignment():
                     await self.take_over(consumer.assignment())
@@ -152,10 +165,14 @@ class AsyncWorkers(WorkersBase):
         schedule, consumer = self._schedule, self._consumer
         while not self._stopping and not schedule.closed:
             room = await self._wait_for_room()
-            found = await consumer.poll(timeout_ms=_POLL_MS if room else 0, max_records=room or 1)
+            found = await consumer.poll(timeout_ms=self._poll_ms(room), max_records=room or 1)
             self._take_in(found)
             if time.monotonic() >= self._next_commit:
-                self._commit_finished()
+                if self._transactions is not None:
+                    await run_steps_async(self._transaction())
+                    self._plan_commit()
+                else:
+                    self._commit_finished()
             if self._stop_reading_stopped():
                 return
             if until_caught_up and await self._is_caught_up():
@@ -164,14 +181,25 @@ class AsyncWorkers(WorkersBase):
     async def _wait_for_room(self) -> int:
         """Return how many records may be polled. 0: none, and the partitions are paused."""
         schedule = self._schedule
-        room = schedule.room(self._most_records, self._most_bytes)
+        room = schedule.room(*self._limits)
         if not room:
-            await self._until(lambda: schedule.closed or self._has_room(), BETWEEN_POLLS_S)
-            room = schedule.room(self._most_records, self._most_bytes)
+            wait = BETWEEN_POLLS_S
+            if self._transactions is not None:
+                wait = min(wait, max(0.0, self._next_commit - time.monotonic()))
+            await self._until(lambda: schedule.closed or self._has_room(), wait)
+            room = schedule.room(*self._limits)
         return self._apply_room(room)
 
+    def _poll_ms(self, room: int) -> float:
+        """Return how long a poll may wait."""
+        if not room:
+            return 0
+        if self._transactions is None or not self._transactions.count:
+            return _POLL_MS
+        return min(_POLL_MS, max(0.0, self._next_commit - time.monotonic()) * 1000)
+
     def _has_room(self) -> bool:
-        return self._schedule.room(self._most_records, self._most_bytes) >= max(1, self._most_records // 2)
+        return self._schedule.room(*self._limits) >= max(1, self._most_records // 2)
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until the schedule fulfils a condition. False if the time ran out."""
@@ -197,12 +225,14 @@ class AsyncWorkers(WorkersBase):
     async def _work(self) -> None:
         schedule, timeout = self._schedule, self._timeout
         while True:
-            task = schedule.next_task()
+            task = schedule.next_task() if self._batch is None else await self._gathered()
             if task is None:
                 if schedule.closed:
                     return
                 await self._until_ready()
                 continue
+            if self._idle and schedule.has_ready:
+                self._wake_one()
             try:
                 await self._process(task, timeout)
             except asyncio.CancelledError:
@@ -215,18 +245,33 @@ class AsyncWorkers(WorkersBase):
                 await asyncio.sleep(0)
                 self._turn_began = time.monotonic()
 
+    async def _gathered(self) -> Task | None:
+        """Wait for a batch, while no other task does. None: the schedule is closed."""
+        schedule = self._schedule
+        async with self._gathers:
+            while (batch := schedule.next_task()) is None and not schedule.closed:
+                await self._until_ready()
+            return batch
+
     async def _process(self, task: Task, timeout: float | None) -> None:  # noqa: ASYNC109 - of the function
         try:
-            record = task.record if self._deserialization is None else await self._converted(task)
+            if isinstance(task, BatchTask):
+                record = await self._argument(task)
+            else:
+                record = task.record if self._deserialization is None else await self._converted(task)
         except Exception as error:
             await self._bury(task, self.undeserialized(task, error))
             return
+        results = None
         try:
+            value = None
             if record is not None:
-                if timeout is None:
-                    await self._handle(record)
-                else:
-                    await self._in_time(record, timeout)
+                value = await (self._handle(record) if timeout is None else self._in_time(record, timeout))
+            if value is not None and self._producer is not None:
+                results = self._results_of(value)
+                if self._transactions is None:
+                    for future in [await send_to(self._producer, one) for one in results]:
+                        await future
         except Exception as error:
             await self._bury(task, self._failed(task, error))
         except asyncio.CancelledError as error:
@@ -237,7 +282,32 @@ class AsyncWorkers(WorkersBase):
             cancelled.__cause__ = error
             await self._bury(task, self._failed(task, cancelled))
         else:
-            self._schedule.finish(task)
+            if results is None:
+                self._schedule.finish(task)
+            else:
+                self._finished(task, results)
+
+    async def _argument(self, batch: BatchTask) -> Any:
+        """Return the argument of the function for a batch, None if nothing of it is left.
+
+        Raises:
+            SchemaUnavailableError: a record waits for its schema.
+        """
+        assert self._batch is not None
+        if self._batch.form == "arrow":
+            return table_of([one.record for one in batch.tasks])
+        if self._deserialization is None:
+            return [one.record for one in batch.tasks]
+        outcomes: list[Any] = []
+        for one in batch.tasks:
+            try:
+                outcomes.append(await self._converted(one))
+            except Exception as error:
+                outcomes.append(error)
+        records, letters = self._sorted_out(batch, outcomes)
+        for one, letter in letters:
+            await self._bury(one, letter)
+        return records or None
 
     async def _converted(self, task: Task) -> Any:
         """Return the record for the function, as :meth:`deserialized` does. Await the schema that it needs."""
@@ -252,10 +322,10 @@ class AsyncWorkers(WorkersBase):
                 raise error
             return found[0] if found else None
 
-    async def _in_time(self, record: Any, seconds: float) -> None:
+    async def _in_time(self, record: Any, seconds: float) -> Any:
         try:
             async with asyncio.timeout(seconds) as limit:
-                await self._handle(record)
+                return await self._handle(record)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -266,11 +336,14 @@ class AsyncWorkers(WorkersBase):
         future = asyncio.get_running_loop().create_future()
         self._idle.append(future)
         due = self._schedule.until_due()
-        if due is None:
-            await future
-        else:
-            await asyncio.wait([future], timeout=due)
-            future.cancel()
+        try:
+            if due is None:
+                await future
+            else:
+                await asyncio.wait([future], timeout=due)
+                future.cancel()
+        finally:
+            self._waking = False
 
     async def _bury(self, task: Task, letter: Letter | None) -> None:
         if letter is None:
@@ -287,7 +360,11 @@ class AsyncWorkers(WorkersBase):
     async def _is_caught_up(self) -> bool:
         consumer = self._consumer
         assigned = consumer.assignment()
-        if self._schedule.undone or not assigned or self._paused:
+        if self._schedule.undone or self._paused:
+            return False
+        if self._is_without_partition(assigned):
+            return True
+        if not assigned:
             return False
         missing = assigned - self._ends.keys()
         if missing:
@@ -315,6 +392,9 @@ class AsyncWorkers(WorkersBase):
             self._commit_failed(error)
 
     async def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
+        if self._transactions is not None:
+            await run_steps_async(self._transaction(is_last=only is None))
+            return
         offsets = self._all_offsets(only)
         while offsets:
             try:
@@ -362,8 +442,10 @@ class AsyncWorkers(WorkersBase):
         if self._lent.is_closed:
             schedule.forget_all()
             return
-        await self._commit_now()
-        self._go_back()
+        try:
+            await self._commit_now()
+        finally:
+            self._go_back()
 
 
 class _Listener(AsyncConsumerRebalanceListener):

@@ -22,12 +22,15 @@ from pyconsumer.errors import (
     WakeupError,
 )
 from pyconsumer.structs import TopicPartition
+from pyconsumer.workers.batches import BatchTask, table_of
 from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
 from pyconsumer.workers.dead_letters import Letter
 from pyconsumer.workers.process_pool import ProcessPool
+from pyconsumer.workers.results import send_to
 from pyconsumer.workers.schedule import Task
 from pyconsumer.workers.settings import RunIn, check_choice
 from pyconsumer.workers.thread_pool import Pool, ThreadPool
+from pyconsumer.workers.transactions import run_steps
 
 __all__ = ["Workers"]
 
@@ -52,19 +55,26 @@ class Workers(WorkersBase):
     Args:
         consumer: a ``KafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``. Subscribe it before
             :meth:`run`. Offsets of finished records are committed every ``auto_commit_interval_ms``.
-        handle: called with each record. It is finished when the function returns. Its result is ignored. For
-            ``run_in="processes"`` it is a function of a module, and records, exceptions and the function are pickled.
+        handle: called with each record, or with each batch. The record is finished when the function returns. With a
+            ``producer`` it may return records to send. Otherwise its value is ignored. For ``run_in="processes"`` it is
+            a function of a module, and records, results, exceptions and the function are pickled.
         order: ``"key"`` calls it for the records of a key one after the other. Records without a key have no order
             then. ``"partition"`` does so for those of a partition. None has no order.
-        concurrency: most records in work at a time.
+        concurrency: most records in work at a time, with ``batch`` most batches.
         run_in: ``"threads"``, ``"processes"`` (as many as there are processors, each with one record at a time), or
             ``"inline"``: in the thread of :meth:`run`, one record after the other.
         retry: how often a record is tried. By default once.
         dead_letters: where records go whose last attempt failed. Without it the workers end with the exception.
+        batch: the function gets several records at once, see :class:`Batch`. By default one.
+        producer: sends the :class:`ProducerRecord` or the list of them that the function returns. A record is finished
+            when its results are acknowledged. It has ``acks="all"``.
+        exactly_once: the results, dead letters and offsets of finished records are committed together, in transactions
+            of the producer, which has a ``transactional_id``. The consumer has ``isolation_level="read_committed"``.
+            There is a transaction every ``auto_commit_interval_ms``, and at least every 100 ms.
         timeout_ms: longest time of a call. In processes, the process is killed and the attempt counts as failed. A
             thread cannot be ended: it is reported in the log and in :meth:`status`.
         max_buffered: most records that are polled and not finished. By default twice ``concurrency``, at least
-            ``max_poll_records``.
+            ``max_poll_records``. With ``batch`` enough for twice ``concurrency`` batches, but at most 20,000 records.
         max_buffered_bytes: most bytes of keys and values of these. One poll may exceed it.
         on_revoke: ``"wait"`` finishes the running records of partitions before these go to another member.
             ``"abandon"`` gives them up at once: the other member processes them, too.
@@ -88,6 +98,7 @@ class Workers(WorkersBase):
         super().__init__(consumer, handle, **settings)
         check_choice(run_in, "run_in", ("threads", "processes", "inline"))
         self._run_in = run_in
+        self._takes_as_they_came = False  # the function gets records as the consumer returned them
         if run_in == "processes":
             try:
                 pickle.dumps(handle)
@@ -103,7 +114,7 @@ class Workers(WorkersBase):
 
         Args:
             until_caught_up: return when all records are finished that the assigned partitions had when this member got
-                them.
+                them. A member that has no partition for three heartbeats returns, too.
 
         Raises:
             Exception: the last attempt of a record failed without dead letters, or its dead letter could not be sent.
@@ -111,15 +122,18 @@ class Workers(WorkersBase):
             KafkaError: the consumer failed.
             IllegalStateError: it is running already, or ``subscribe`` was called during the work.
         """
-        self._begin()
+        self._begin(time.sleep)
         consumer = self._consumer
         lent: LentConsumer | None = None
         pool = Pool()
         try:
             lent = self._lent = LentConsumer(consumer)
             self._deserialization = lent.deserialization
+            self._takes_as_they_came = self._deserialization is None and self._batch is None
             pool = self._pool()
             lent.listen(_Listener(self, lent.listener))
+            if self._transactions is not None:
+                run_steps(self._transactions.initialize())
             try:
                 assigned = consumer.assignment()
                 if assigned:
@@ -153,7 +167,14 @@ class Workers(WorkersBase):
             return Pool()
         if self._run_in == "threads":
             return ThreadPool(self._schedule, self._call, self._concurrency, self._timeout)
-        return ProcessPool(self._schedule, self, self._handle, self._concurrency, self._timeout)
+        return ProcessPool(
+            self._schedule,
+            self,
+            self._handle,
+            self._concurrency,
+            self._timeout,
+            has_results=self._producer is not None,
+        )
 
     def _loop(self, pool: Pool, *, until_caught_up: bool) -> None:
         schedule, consumer = self._schedule, self._consumer
@@ -178,44 +199,114 @@ class Workers(WorkersBase):
         if inline and schedule.undone:
             due = schedule.until_next()
             return 0 if due is None else min(_POLL_MS, due * 1000)
+        if self._transactions is not None and self._transactions.count:
+            return min(_POLL_MS, max(0.0, self._next_commit - time.monotonic()) * 1000) if room else 0
         return _POLL_MS if room else 0
 
     def _wait_for_room(self, *, inline: bool) -> int:
         """Return how many records may be polled. 0: none, and the partitions are paused."""
         schedule = self._schedule
-        room = schedule.room(self._most_records, self._most_bytes)
+        room = schedule.room(*self._limits)
         if not room and not inline:
-            schedule.wait_for_room(self._most_records, self._most_bytes, BETWEEN_POLLS_S)
-            room = schedule.room(self._most_records, self._most_bytes)
+            wait = BETWEEN_POLLS_S
+            if self._transactions is not None:
+                wait = min(wait, max(0.0, self._next_commit - time.monotonic()))
+            schedule.wait_for_room(*self._limits, wait)
+            room = schedule.room(*self._limits)
         return self._apply_room(room)
 
     def _work_inline(self) -> None:
         schedule = self._schedule
         until = time.monotonic() + _INLINE_TURN_S
+        returned: list[tuple[Task, Any]] = []  # several are acknowledged together
         while not self._stopping and time.monotonic() < until:
             with schedule.lock:
                 task = schedule.next_task()
-            if task is None:
+            if task is not None:
+                self._call(task, returned)
+            elif not returned:
                 return
-            self._call(task)
+            if returned and (task is None or len(returned) >= self._concurrency):
+                self.succeeded(returned)
+                returned = []
+        self.succeeded(returned)
 
-    def _call(self, task: Task) -> None:
-        """Process a task, in a worker's thread."""
+    def _call(self, task: Task, returned: list[tuple[Task, Any]] | None = None) -> None:
+        """Process a task, in a worker's thread.
+
+        Args:
+            task: a record, or a batch.
+            returned: takes the task and the value of the function, if that is to be sent later. None sends it now.
+        """
         try:
             try:
-                record = self.deserialized(task)
+                record = task.record if self._takes_as_they_came else self.argument(task)
             except Exception as error:
                 return self._bury(task, self.undeserialized(task, error))
+            value = None
             try:
                 if record is not None:
-                    self._handle(record)
+                    value = self._handle(record)
             except Exception as error:
                 return self.after_failure(task, error)
-            self._schedule.finish(task)
+            if self._producer is None or value is None:
+                self._schedule.finish(task)
+            elif returned is not None:
+                returned.append((task, value))
+            else:
+                self.succeeded([(task, value)])
         except BaseException as error:  # of the function, or of a step of ours: never lost in a thread
             self._schedule.abort(task, error)
             if self._run_in == "inline":
                 raise
+
+    def argument(self, task: Task) -> Any:
+        """Return the argument of the function: a record, a list or a table. None if the consumer skips them all.
+
+        Raises:
+            RecordDeserializationError: the record cannot be deserialized. (Those of a batch are dealt with.)
+            SchemaUnavailableError: a record waits for its schema.
+        """
+        if not isinstance(task, BatchTask):
+            return self.deserialized(task)
+        assert self._batch is not None
+        if self._batch.form == "arrow":
+            return table_of([one.record for one in task.tasks])
+        outcomes: list[Any] = []
+        for one in task.tasks:
+            try:
+                outcomes.append(self.deserialized(one))
+            except Exception as error:
+                outcomes.append(error)
+        records, letters = self._sorted_out(task, outcomes)
+        for one, letter in letters:
+            self._bury(one, letter)
+        return records or None
+
+    def succeeded(self, returned: list[tuple[Task, Any]]) -> None:
+        """Send the records that the function has returned for tasks, and finish these.
+
+        Args:
+            returned: tasks that run, with the function's value.
+        """
+        waiting: list[tuple[Task, list[Any]]] = []
+        for task, value in returned:
+            try:
+                results = self._results_of(value)
+                if results and self._transactions is None:
+                    waiting.append((task, [send_to(self._producer, one) for one in results]))
+                else:
+                    self._finished(task, results)
+            except Exception as error:
+                self.after_failure(task, error)
+        for task, futures in waiting:
+            try:
+                for future in futures:
+                    future.get()
+            except Exception as error:
+                self.after_failure(task, error)
+            else:
+                self._schedule.finish(task)
 
     def after_failure(self, task: Task, error: Exception) -> None:
         """Deal with a failed attempt, in a worker's thread."""
@@ -240,7 +331,11 @@ class Workers(WorkersBase):
     def _is_caught_up(self) -> bool:
         consumer = self._consumer
         assigned = consumer.assignment()
-        if self._schedule.undone or not assigned or self._paused:
+        if self._schedule.undone or self._paused:
+            return False
+        if self._is_without_partition(assigned):
+            return True
+        if not assigned:
             return False
         missing = assigned - self._ends.keys()
         if missing:
@@ -250,6 +345,10 @@ class Workers(WorkersBase):
     # -- commits and rebalances ----------------------------------------------------------------------------------------
 
     def _commit_finished(self) -> None:
+        if self._transactions is not None:
+            run_steps(self._transaction())
+            self._plan_commit()
+            return
         offsets = self._due_offsets()
         if offsets:
             self._consumer.commit_async(offsets, self._committed)
@@ -259,6 +358,9 @@ class Workers(WorkersBase):
             self._commit_failed(error)
 
     def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
+        if self._transactions is not None:
+            run_steps(self._transaction(is_last=only is None))
+            return
         offsets = self._all_offsets(only)
         while offsets:
             try:
@@ -297,8 +399,10 @@ class Workers(WorkersBase):
         if self._lent.is_closed:
             schedule.forget_all()
             return
-        self._commit_now()
-        self._go_back()
+        try:
+            self._commit_now()
+        finally:
+            self._go_back()
 
 
 class _Listener(ConsumerRebalanceListener):

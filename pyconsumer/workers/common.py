@@ -16,6 +16,8 @@ Rules
    last attempt failed, and dead letters have the bytes that came.
 7. A worker that needs a schema waits for it. While the registry is down, its records wait, and no attempt counts.
 8. At the end the consumer seeks back to the unfinished records, so it may be used again.
+9. With ``exactly_once`` the offsets are committed in transactions, with the results (:mod:`.transactions`). Their
+   metadata names no finished records: the results of those are not sent yet.
 """
 
 from __future__ import annotations
@@ -37,13 +39,17 @@ from pyconsumer.errors import (
     RecordDeserializationError,
     SchemaUnavailableError,
 )
+from pyconsumer.exactly_once import check_consumer
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.workers.batches import BatchSchedule, BatchTask, tasks_of
 from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
+from pyconsumer.workers.results import ProducerRecord, check_producer, records_of
 from pyconsumer.workers.schedule import Schedule, Task
-from pyconsumer.workers.settings import OnRevoke, Order, Retry, check_choice, check_count
+from pyconsumer.workers.settings import Batch, OnRevoke, Order, Retry, check_choice, check_count
+from pyconsumer.workers.transactions import LONGEST_INTERVAL_S, Transactions, TransactionSteps
 
-__all__ = ["OldestRecord", "WorkersBase", "WorkersSettings", "WorkersStatus", "copy_of"]
+__all__ = ["OldestRecord", "UnfinishedRecord", "WorkersBase", "WorkersSettings", "WorkersStatus", "copy_of"]
 
 _log = logging.getLogger("pyconsumer.workers")
 
@@ -52,6 +58,13 @@ BETWEEN_POLLS_S: Final = 0.2
 _LONGEST_REVOKE_WAIT_MS: Final = 30_000
 #: Pause before a record is tried again whose registry is down (seconds).
 _SCHEMA_PAUSE_S: Final = 1.0
+#: Heartbeats in the group without a partition, after which a member has nothing to catch up with. With cooperative
+#: assignors, a new member gets its partitions in the rebalance after its first one.
+_HEARTBEATS_WITHOUT_PARTITION: Final = 3
+#: With batches, the records that are polled and not finished by default, unless one batch has more.
+_MOST_IN_BATCHES: Final = 20_000
+#: Polls of a partition whose times are kept. Of more than that every second one is forgotten, but not the oldest.
+_MOST_POLLS: Final = 1_000
 
 
 class WorkersSettings(TypedDict, total=False):
@@ -61,6 +74,9 @@ class WorkersSettings(TypedDict, total=False):
     concurrency: int
     retry: Retry | None
     dead_letters: DeadLetters | None
+    batch: Batch | None
+    producer: Any
+    exactly_once: bool
     timeout_ms: float | None
     max_buffered: int | None
     max_buffered_bytes: int
@@ -76,6 +92,13 @@ class OldestRecord(NamedTuple):
     running_ms: float
 
 
+class UnfinishedRecord(NamedTuple):
+    """The record of a partition with the lowest offset that is not finished, and how many ms ago it was polled."""
+
+    offset: int
+    age_ms: float
+
+
 class WorkersStatus(NamedTuple):
     """A snapshot of the work.
 
@@ -87,6 +110,9 @@ class WorkersStatus(NamedTuple):
         dead: dead letters among them.
         retries: attempts that failed and were repeated.
         oldest: by partition, the oldest running record.
+        unfinished: by partition, the oldest record that is not finished, running or not. Its partition is committed up
+            to it.
+        held: records whose results wait for their transaction, with ``exactly_once``.
         stopped: partitions that were stopped by an error that dead letters could not take, with the error.
         per_second: finished records per second since ``run`` began.
     """
@@ -98,6 +124,8 @@ class WorkersStatus(NamedTuple):
     dead: int
     retries: int
     oldest: dict[TopicPartition, OldestRecord]
+    unfinished: dict[TopicPartition, UnfinishedRecord]
+    held: int
     stopped: dict[TopicPartition, BaseException]
     per_second: float
 
@@ -117,6 +145,9 @@ class WorkersBase:
         concurrency: int = 100,
         retry: Retry | None = None,
         dead_letters: DeadLetters | None = None,
+        batch: Batch | None = None,
+        producer: Any = None,
+        exactly_once: bool = False,
         timeout_ms: float | None = None,
         max_buffered: int | None = None,
         max_buffered_bytes: int = 64 << 20,
@@ -145,6 +176,15 @@ class WorkersBase:
             if dead_letters.is_async != self._is_async:
                 wanted = "an AsyncKafkaProducer" if self._is_async else "a KafkaProducer"
                 raise ConfigurationError(f"the dead letters of {self._name} need {wanted}")
+        if batch is not None and not isinstance(batch, Batch):
+            raise ConfigurationError(f"batch must be a Batch, not {batch!r}")
+        check_producer(producer, dead_letters, on_loop=self._is_async, exactly_once=exactly_once)
+        if exactly_once:
+            check_consumer(consumer)
+        self._batch = batch
+        self._producer = producer
+        self._exactly_once = exactly_once
+        self._transactions: Transactions | None = None
         self._consumer: Any = consumer
         self._handle = handle
         self._order: Order = order
@@ -153,7 +193,7 @@ class WorkersBase:
         self._dead_letters = dead_letters
         self._timeout = None if timeout_ms is None else seconds_of(timeout_ms)
         self._most_records = (
-            max(2 * self._concurrency, config.max_poll_records)
+            self._usual_buffer(int(config.max_poll_records))
             if max_buffered is None
             else check_count(max_buffered, "max_buffered")
         )
@@ -165,6 +205,8 @@ class WorkersBase:
         )
         self._close_timeout = seconds_of(close_timeout_ms, "close_timeout_ms")
         self._commit_interval = config.auto_commit_interval_ms / 1000
+        if exactly_once:
+            self._commit_interval = min(self._commit_interval, LONGEST_INTERVAL_S)
         self._schedule = self._new_schedule()
         self._deserialization: Deserialization | None = None
         self._stopping = False
@@ -177,9 +219,30 @@ class WorkersBase:
         self._began = 0.0
         self._next_commit = 0.0
         self._ends: dict[TopicPartition, int] = {}
+        self._without_partition: tuple[int, float] | None = None  # in which generation, since when
+        self._polled: dict[TopicPartition, list[tuple[int, float]]] = {}  # ends of polls, and when they came
+
+    def _usual_buffer(self, max_poll_records: int) -> int:
+        most = max(2 * self._concurrency, max_poll_records)
+        if self._batch is not None:
+            size = self._batch.max
+            most = max(most, min(2 * size * self._concurrency, max(2 * size, _MOST_IN_BATCHES)))
+        return most
 
     def _new_schedule(self) -> Schedule:
-        return Schedule(self._order, self._retry, time.monotonic)
+        return self._schedule_with(None)
+
+    def _schedule_with(self, on_ready: Callable[[int], None] | None) -> Schedule:
+        if self._batch is None:
+            return Schedule(self._order, self._retry, time.monotonic, on_ready)
+        return BatchSchedule(
+            self._order,
+            self._retry,
+            time.monotonic,
+            on_ready,
+            batch=self._batch,
+            one_partition=self._exactly_once,
+        )
 
     def status(self) -> WorkersStatus:
         """Return a snapshot of the work. Any thread may call this, at any time.
@@ -199,11 +262,48 @@ class WorkersBase:
             dead=self._dead,
             retries=schedule.retries,
             oldest={tp: OldestRecord(offset, age * 1000) for tp, (offset, age) in schedule.oldest().items()},
+            unfinished=self._unfinished(),
+            held=self._transactions.count if self._transactions is not None else 0,
             stopped=schedule.stopped(),
             per_second=schedule.finished / lasted if lasted > 0 else 0.0,
         )
 
-    def _begin(self) -> None:
+    def _unfinished(self) -> dict[TopicPartition, UnfinishedRecord]:
+        now = time.monotonic()
+        found = {}
+        for tp, offset in self._schedule.progress.unfinished().items():
+            # The poll that brought it is the first one that ended behind it.
+            polls = [polled for end, polled in list(self._polled.get(tp, ())) if end > offset]
+            found[tp] = UnfinishedRecord(offset, (now - polls[0]) * 1000 if polls else 0.0)
+        return found
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return the figures of :meth:`status` as metrics, in the form of the consumer's. Any thread may call this.
+
+        Example::
+
+            workers.metrics()["worker-metrics"]["records-running"]
+        """
+        status = self.status()
+        running = max((one.running_ms for one in status.oldest.values()), default=0.0)
+        unfinished = max((one.age_ms for one in status.unfinished.values()), default=0.0)
+        return {
+            "worker-metrics": {
+                "records-running": float(status.running),
+                "records-waiting": float(status.waiting),
+                "records-retrying": float(status.retrying),
+                "records-held": float(status.held),
+                "records-finished-total": float(status.finished),
+                "records-finished-rate": status.per_second,
+                "dead-letters-total": float(status.dead),
+                "retries-total": float(status.retries),
+                "oldest-running-age-ms": running,
+                "oldest-unfinished-age-ms": unfinished,
+                "partitions-stopped": float(len(status.stopped)),
+            }
+        }
+
+    def _begin(self, pause: Callable[[float], Any]) -> None:
         if self._is_running:
             raise IllegalStateError("run() is at work already: stop() ends it")
         self._is_running = True
@@ -212,8 +312,19 @@ class WorkersBase:
         self._began = time.monotonic()
         self._next_commit = self._began + self._commit_interval
         self._ends.clear()
+        self._without_partition = None
+        self._polled.clear()
+        self._transactions = Transactions(self._producer, self, pause) if self._exactly_once else None
 
     # -- steps of the loop that never wait -----------------------------------------------------------------------------
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        """The most records that may be unfinished, and the most bytes. Records whose results are held count, too."""
+        held = self._transactions
+        if held is None:
+            return self._most_records, self._most_bytes
+        return self._most_records - held.count, self._most_bytes - held.size
 
     def _apply_room(self, room: int) -> int:
         """Pause the partitions without room, resume them with room. Return how many records may be polled."""
@@ -234,10 +345,27 @@ class WorkersBase:
         Raises:
             IllegalStateError: ``subscribe`` was called during the work.
         """
-        if found or found.next_offsets():  # offsets without records count, too
+        ends = found.next_offsets()
+        if found or ends:  # offsets without records count, too
+            self._note_polled(ends)
             self._schedule.add(found)
         if self._lent is None or not self._lent.is_listening:
             raise IllegalStateError("subscribe() was called while workers run: stop() them before")
+
+    def _note_polled(self, ends: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Keep when records came, for the age of the oldest one."""
+        now = time.monotonic()
+        for tp, end in ends.items():
+            polls = self._polled.setdefault(tp, [])
+            if len(polls) >= _MOST_POLLS:
+                del polls[1::2]
+            polls.append((end.offset, now))
+
+    def _forget_polls(self, taken: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for tp, found in taken.items():
+            polls = self._polled.get(tp)
+            if polls and polls[0][0] <= found.offset:
+                self._polled[tp] = [poll for poll in polls if poll[0] > found.offset]
 
     def _stop_reading_stopped(self) -> bool:
         """Pause stopped partitions. Return True if no other one is left."""
@@ -251,11 +379,43 @@ class WorkersBase:
             self._paused_stopped |= fresh
         return bool(assigned) and assigned <= stopped
 
+    def _is_without_partition(self, assigned: Collection[TopicPartition]) -> bool:
+        """Return True if the group has accepted this member, and still has no partition for it."""
+        generation = self._consumer.group_metadata().generation_id
+        if assigned or generation < 0:
+            self._without_partition = None
+            return False
+        now = time.monotonic()
+        if self._without_partition is None or self._without_partition[0] != generation:
+            self._without_partition = generation, now
+        least: float = _HEARTBEATS_WITHOUT_PARTITION * self._consumer.config.heartbeat_interval_ms / 1000
+        return now - self._without_partition[1] >= least
+
     def _due_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what the commit of this interval has to write."""
         self._next_commit = time.monotonic() + self._commit_interval
         again, self._commit_again = self._commit_again, False
-        return self._schedule.progress.take(again=again)
+        taken = self._schedule.progress.take(again=again)
+        self._forget_polls(taken)
+        return taken
+
+    def _transaction(self, *, is_last: bool = False) -> TransactionSteps:
+        """Return the steps of the transaction that is due.
+
+        Args:
+            is_last: True if it is repeated until it succeeds, as the work ends.
+        """
+        transactions, consumer = self._transactions, self._consumer
+        assert transactions is not None
+        steps = transactions.commit_all if is_last else transactions.commit
+        offsets = self._schedule.progress.take(again=True)
+        self._forget_polls(offsets)
+        return steps(offsets, consumer.group_metadata(), in_group=bool(consumer.subscription()))
+
+    def _plan_commit(self) -> None:
+        """Set the time of the next transaction."""
+        assert self._transactions is not None
+        self._next_commit = time.monotonic() + max(self._commit_interval, self._transactions.pause_s)
 
     def _all_offsets(self, only: Collection[TopicPartition] | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what may be committed, of some partitions or of all."""
@@ -273,8 +433,13 @@ class WorkersBase:
         self, partitions: Collection[TopicPartition], committed: Mapping[TopicPartition, OffsetAndMetadata | None]
     ) -> None:
         for tp in partitions:
-            self._schedule.restore(tp, committed.get(tp))
+            found = committed.get(tp)
+            if self._transactions is not None:
+                self._transactions.restore(tp, found)
+                found = None  # rule 9
+            self._schedule.restore(tp, found)
             self._ends.pop(tp, None)
+            self._polled.pop(tp, None)
 
     def _warn_of_running(self, partitions: Collection[TopicPartition]) -> None:
         _log.warning(
@@ -286,6 +451,10 @@ class WorkersBase:
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Forget partitions that went away."""
         self._schedule.drop(partitions)
+        if self._transactions is not None:
+            self._transactions.drop(partitions)
+        for tp in partitions:
+            self._polled.pop(tp, None)
         self._paused.difference_update(partitions)
         self._paused_stopped.difference_update(partitions)
 
@@ -293,7 +462,12 @@ class WorkersBase:
         """Seek back to the unfinished records, and resume the partitions that were paused. The work has ended."""
         consumer, schedule = self._consumer, self._schedule
         assigned = consumer.assignment()
-        for tp, first in schedule.progress.unfinished().items():
+        firsts = schedule.progress.unfinished()
+        if self._transactions is not None:  # what was not committed is processed again, with its results
+            for tp, held in self._transactions.first_held().items():
+                firsts[tp] = min(held, firsts.get(tp, held))
+            self._transactions.drop(list(firsts))
+        for tp, first in firsts.items():
             if tp in assigned:
                 consumer.seek(tp, first)
         consumer.resume(*((self._paused | self._paused_stopped) & assigned))
@@ -318,6 +492,53 @@ class WorkersBase:
             raise error
         return found[0] if found else None
 
+    def _sorted_out(
+        self, batch: BatchTask, outcomes: Collection[ConsumerRecord[Any, Any] | Exception | None]
+    ) -> tuple[list[ConsumerRecord[Any, Any]], list[tuple[Task, Letter]]]:
+        """Leave the records out of a batch that cannot be deserialized, or that the consumer skips.
+
+        Args:
+            batch: becomes smaller by them.
+            outcomes: for each record, the record for the function, the error, or None if it is skipped.
+
+        Returns:
+            The records for the function, and the dead letters to send.
+
+        Raises:
+            SchemaUnavailableError: a record waits for its schema, so that the batch has to wait.
+        """
+        for outcome in outcomes:
+            if isinstance(outcome, SchemaUnavailableError):
+                raise outcome
+        records: list[ConsumerRecord[Any, Any]] = []
+        letters: list[tuple[Task, Letter]] = []
+        tasks = list(zip(batch.tasks, outcomes, strict=True))
+        batch.tasks = [task for task, outcome in tasks if not isinstance(outcome, Exception | None)]
+        for task, outcome in tasks:
+            if outcome is None:
+                self._schedule.finish(task)
+            elif isinstance(outcome, Exception):
+                letter = self.undeserialized(task, outcome)
+                if letter is not None:
+                    letters.append((task, letter))
+            else:
+                records.append(outcome)
+        return records, letters
+
+    def _results_of(self, value: Any) -> list[ProducerRecord]:
+        """Return the records to produce that a function has returned.
+
+        Raises:
+            TypeError: it is another value.
+        """
+        return records_of(value) if self._producer is not None else []
+
+    def _finished(self, task: Task, results: list[ProducerRecord]) -> None:
+        """Note that a task is done. With ``exactly_once``, its results wait for their transaction."""
+        if results and self._transactions is not None:
+            self._transactions.hold(tasks_of(task), results)
+        self._schedule.finish(task)
+
     def undeserialized(self, task: Task, error: Exception) -> Letter | None:
         """Deal with a record that could not be deserialized. The result is that of :meth:`_failed`."""
         if isinstance(error, SchemaUnavailableError):
@@ -341,6 +562,20 @@ class WorkersBase:
             The dead letter to send, after which :meth:`_buried` follows. None if there is no more to do.
         """
         now = int(time.time() * 1000)
+        if isinstance(task, BatchTask):
+            if len(task.tasks) > 1:
+                _log.info(
+                    "%s failed with %d records, each is tried alone: %s",
+                    _place(task),
+                    len(task.tasks),
+                    safe_text(error),
+                    _place(task),
+                    len(task.tasks),
+                    safe_text(error),
+                )
+                self._schedule.split(task)  # type: ignore[attr-defined]
+                return None
+            task = task.tasks[0]
         if self._schedule.fail(task, error, now, for_good=for_good):
             _log.info("%s failed and is tried again: %s", _place(task), safe_text(error))
             return None
@@ -356,8 +591,28 @@ class WorkersBase:
             safe_text(error),
         )
         if for_good and isinstance(error, RecordDeserializationError):
-            return letters.of_error(error, now)
-        return letters.of_record(task.record, error, task.attempt, task.failed_at)
+            letter = letters.of_error(error, now)
+        else:
+            letter = letters.of_record(task.record, error, task.attempt, task.failed_at)
+        if self._transactions is None:
+            return letter
+        self._transactions.hold([task], [_as_result(letters, letter)], is_letter=True)
+        self._buried(task)
+        return None
+
+    def refused(self, task: Task, error: Exception) -> ProducerRecord:
+        """Return the dead letter of a record whose results the broker refuses. Transactions call this.
+
+        Raises:
+            Exception: the error, if there are no dead letters.
+        """
+        letters = self._dead_letters
+        _log.warning("%s has results that are refused: %s", _place(task), safe_text(error))
+        if letters is None:
+            raise error
+        self._dead += 1
+        now = int(time.time() * 1000)
+        return _as_result(letters, letters.of_record(task.record, error, task.attempt, now))
 
     def _buried(self, task: Task) -> None:
         """The dead letter of a record was acknowledged."""
@@ -382,6 +637,11 @@ class WorkersBase:
 def copy_of(record: ConsumerRecord[Any, Any]) -> ConsumerRecord[Any, Any]:
     """Return a copy of a record. The compiled conversion changes a record in place, and a retry needs the bytes."""
     return record.deserialized(record.key, record.value)
+
+
+def _as_result(letters: DeadLetters, letter: Letter) -> ProducerRecord:
+    key, value, headers = letter
+    return ProducerRecord(letters.topic, value, key, headers)
 
 
 def _place(task: Task) -> str:

@@ -7,11 +7,17 @@ Rules
 2. Key and value are the bytes that came, also if the consumer has deserializers. The record's own headers come first.
 3. The headers are those of :data:`HEADERS`. The text of the exception is cut after 1,000 bytes.
 4. A letter that cannot be sent is tried again (``attempts``). Then the error goes to the caller.
+5. A consumer that has it as ``on_record_error`` does not wait for the broker in its own thread. It begins the delivery
+   (:meth:`DeadLetters.begin`), and its poll waits until its deadline. The position stays meanwhile.
+6. With a transactional producer, letters are sent by the workers, in the transaction of the record's offset.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import threading
+from concurrent.futures import Future
 from typing import Any, Final
 
 from pyconsumer.consumer.interface import DeadLetterSink
@@ -56,8 +62,9 @@ class DeadLetters(DeadLetterSink):
         KafkaConsumer("orders", on_record_error=DeadLetters(producer, "orders.dead"), ...)
 
     Args:
-        producer: a ``KafkaProducer``, for ``AsyncWorkers`` an ``AsyncKafkaProducer``. It has ``acks="all"``, no
-            serializers, and no transactions. You close it, after the workers.
+        producer: a ``KafkaProducer``. In an event loop an ``AsyncKafkaProducer``, for ``AsyncWorkers`` and for an
+            ``AsyncKafkaConsumer``. It has ``acks="all"`` and no serializers. It has no ``transactional_id``, except for
+            workers with ``exactly_once``, whose producer it is then. You close it, after the workers or the consumer.
         topic: the topic for dead letters.
         attempts: how often a letter is sent whose sending fails. Each lasts up to the producer's
             ``delivery_timeout_ms``.
@@ -73,8 +80,6 @@ class DeadLetters(DeadLetterSink):
                 f'dead letters need a producer with acks="all", not {config.acks!r}: a record counts as finished when '
                 "its letter is safe"
             )
-        if config.transactional_id is not None:
-            raise ConfigurationError("dead letters need a producer without a transactional_id")
         if config.key_serializer is not None or config.value_serializer is not None:
             raise ConfigurationError("dead letters need a producer without serializers: they have the bytes that came")
         if not isinstance(topic, str) or not topic:
@@ -83,7 +88,67 @@ class DeadLetters(DeadLetterSink):
         self.topic = topic
         #: True if the producer is for an event loop.
         self.is_async = inspect.iscoroutinefunction(producer.send)
+        #: True if letters are sent in transactions.
+        self.is_transactional = config.transactional_id is not None
         self.attempts = check_count(attempts, "attempts")
+        self._tasks: set[asyncio.Task[None]] = set()  # which a loop alone does not keep
+
+    def check_consumer(self, on_loop: bool) -> None:
+        """Check that a consumer can use this as ``on_record_error``. Consumers call it when they are made.
+
+        Args:
+            on_loop: True for an ``AsyncKafkaConsumer``.
+
+        Raises:
+            ConfigurationError: the producer is for an event loop and the consumer is not, or it has a
+                ``transactional_id``.
+        """
+        if self.is_async and not on_loop:
+            raise ConfigurationError(
+                "the dead letters of a KafkaConsumer need a KafkaProducer, as it has no event loop"
+            )
+        if self.is_transactional:
+            raise ConfigurationError("the dead letters of a consumer need a producer without a transactional_id")
+
+    def begin(self, error: RecordDeserializationError, /) -> Future[None]:
+        """Begin to send a record that could not be deserialized.
+
+        Args:
+            error: has the record's bytes.
+
+        Returns:
+            A future that is done when the broker has acknowledged the letter. It has the error if that failed.
+        """
+        letter = self.of_error(error, error.timestamp)
+        sent = Future[None]()
+        if self.is_async:
+            task = asyncio.get_running_loop().create_task(self.deliver_async(letter))
+            self._tasks.add(task)
+            task.add_done_callback(lambda done: self._ended(done, sent))
+        else:
+            threading.Thread(
+                target=self._deliver_to, args=(letter, sent), name="pyconsumer-dead-letter", daemon=True
+            ).start()
+        return sent
+
+    def _ended(self, task: asyncio.Task[None], sent: Future[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            sent.set_exception(KafkaError("the sending of a dead letter was cancelled"))
+            return
+        error = task.exception()
+        if error is None:
+            sent.set_result(None)
+        else:
+            sent.set_exception(error)
+
+    def _deliver_to(self, letter: Letter, sent: Future[None]) -> None:
+        try:
+            self.deliver(letter)
+        except BaseException as error:
+            sent.set_exception(error)
+        else:
+            sent.set_result(None)
 
     def __repr__(self) -> str:
         return f"<DeadLetters to {self.topic}>"

@@ -4,15 +4,18 @@ Rules
 
 1. A process gets a chunk of tasks, at most :data:`CHUNK`, of different keys: so the order by key holds. It reports each
    one. Its thread waits for that no longer than ``timeout_ms`` for each task.
-2. A process that dies, or is killed for a task that lasted too long, is replaced. The attempt of the task that it was
+2. A chunk has as many tasks as take about :data:`_CHUNK_S`, by the time of the last chunk. If a task lasts longer, the
+   tasks behind it are taken back, so that other processes may have them.
+3. A process that dies, or is killed for a task that lasted too long, is replaced. The attempt of the task that it was
    working on counts as failed. The tasks of the chunk behind it did not begin, and are put back. Marks in shared memory
    show which one it was.
-3. A process that dies before it can begin ends all work: the next one would die, too.
-4. Processes are made by ``forkserver``, or ``spawn`` where there is none: a fork would copy the locks of other threads.
+4. A process that dies before it can begin ends all work: the next one would die, too.
+5. Processes are made by ``forkserver``, or ``spawn`` where there is none: a fork would copy the locks of other threads.
 """
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import pickle
@@ -23,7 +26,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, Protocol
 
 from pyconsumer.errors import KafkaTimeoutError
-from pyconsumer.workers.child import DONE, RUNNING, serve
+from pyconsumer.workers.child import DONE, RUNNING, TAKEN_BACK, serve
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.thread_pool import Pool
 
@@ -31,6 +34,9 @@ __all__ = ["ProcessPool", "WorkerDiedError"]
 
 #: Most tasks that a process gets at once.
 CHUNK: Final = 32
+_CHUNK_S: Final = 0.02
+#: Longest wait for the lock of a child, which holds it for a moment only, unless it died (seconds).
+_LOCK_S: Final = 1.0
 
 
 class WorkerDiedError(RuntimeError):
@@ -40,7 +46,9 @@ class WorkerDiedError(RuntimeError):
 class _Owner(Protocol):
     """The part of :class:`.Workers` that the pool of processes needs."""
 
-    def deserialized(self, task: Task) -> Any: ...
+    def argument(self, task: Task) -> Any: ...
+
+    def succeeded(self, returned: list[tuple[Task, Any]]) -> None: ...
 
     def after_failure(self, task: Task, error: Exception) -> None: ...
 
@@ -56,6 +64,7 @@ class ProcessPool(Pool):
         handle: the function that the processes call.
         concurrency: most tasks in work at a time.
         timeout: longest time of a task in seconds, None without end.
+        has_results: True if the owner wants what the function returns.
     """
 
     def __init__(
@@ -65,6 +74,7 @@ class ProcessPool(Pool):
         handle: Callable[[Any], Any],
         concurrency: int,
         timeout: float | None,
+        has_results: bool = False,
     ) -> None:
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -72,6 +82,7 @@ class ProcessPool(Pool):
         self._owner = owner
         self._handle = handle
         self._timeout = timeout
+        self._has_results = has_results
         self._children: set[_Child] = set()
         self._closing = False
         count = min(os.cpu_count() or 1, concurrency)
@@ -88,15 +99,21 @@ class ProcessPool(Pool):
     def _work(self) -> None:
         child: _Child | None = None
         chunk: list[Task] = []
+        size = 1
         try:
             while (first := self._schedule.wait_for_task()) is not None:
-                chunk = self._more(first)
+                chunk = self._more(first, size)
                 if child is None:
-                    child = _Child(self._context, self._handle, self._chunk)
+                    child = _Child(self._context, self._handle, self._chunk, self._has_results)
                     self._children.add(child)
                     if not self._has_begun(child, chunk):
                         return
-                if not self._process(child, chunk):
+                began = time.monotonic()
+                if self._process(child, chunk):
+                    lasted = (time.monotonic() - began) / len(chunk)
+                    size = max(1, min(self._chunk, 2 * len(chunk), int(_CHUNK_S / max(lasted, 1e-6))))
+                else:
+                    size = 1
                     self._children.discard(child)
                     child.kill()
                     child = None
@@ -124,10 +141,12 @@ class ProcessPool(Pool):
             return False
         return True
 
-    def _more(self, first: Task) -> list[Task]:
+    def _more(self, first: Task, most: int) -> list[Task]:
         chunk = [first]
+        if most == 1:
+            return chunk
         with self._schedule.lock:
-            while len(chunk) < self._chunk and (task := self._schedule.next_task()) is not None:
+            while len(chunk) < most and (task := self._schedule.next_task()) is not None:
                 chunk.append(task)
         return chunk
 
@@ -137,7 +156,7 @@ class ProcessPool(Pool):
         records: list[bytes] = []
         for task in chunk:
             try:
-                record = self._owner.deserialized(task)
+                record = self._owner.argument(task)
             except Exception as error:
                 self._owner.not_deserialized(task, error)
                 continue
@@ -158,10 +177,16 @@ class ProcessPool(Pool):
             for task in reversed(sent):
                 self._schedule.give_back(task)
             return False
-        done = 0
-        while done < len(sent):
+        done, is_over = 0, False
+        until = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        while not is_over:
             try:
-                results = child.receive(self._timeout)
+                if len(sent) - done > 1 and not child.has_results(_CHUNK_S):
+                    begun = child.take_back(len(sent))
+                    for task in reversed(sent[begun:]):
+                        self._schedule.give_back(task)
+                    del sent[begun:]
+                results, is_over = child.receive(None if until == math.inf else max(0.0, until - time.monotonic()))
             except TimeoutError:
                 lasted = (
                     f"the function has not returned within {(self._timeout or 0) * 1000:.0f} ms, its process was ended"
@@ -171,15 +196,22 @@ class ProcessPool(Pool):
             except (EOFError, OSError):
                 died = WorkerDiedError(f"the worker process {child.describe()}")
                 return self._lost(sent[done:], child.marks[done:], died)
+            if self._timeout is not None:
+                until = time.monotonic() + self._timeout
+            returned: list[tuple[Task, Any]] = []
             for result in results:
                 task = sent[done]
                 done += 1
                 if result is None:
                     self._schedule.finish(task)
+                elif isinstance(result, bytes):
+                    returned.append((task, pickle.loads(result)))
                 elif isinstance(result, Exception):
                     self._owner.after_failure(task, result)
                 else:
                     self._schedule.abort(task, result)
+            if returned:
+                self._owner.succeeded(returned)
         return True
 
     def _lost(self, tasks: list[Task], marks: bytes, error: Exception) -> bool:
@@ -213,11 +245,12 @@ class ProcessPool(Pool):
 class _Child:
     """A worker process, seen from its thread."""
 
-    def __init__(self, context: Any, handle: Callable[[Any], Any], chunk: int) -> None:
+    def __init__(self, context: Any, handle: Callable[[Any], Any], chunk: int, has_results: bool) -> None:
         self._pipe: Connection
         self._pipe, theirs = context.Pipe()
         self._marks = context.RawArray("B", chunk)
-        arguments = (theirs, handle, self._marks)
+        self._lock = context.Lock()
+        arguments = (theirs, handle, self._marks, self._lock, has_results)
         self._process = context.Process(target=serve, args=arguments, daemon=True, name="pyconsumer-worker")
         self._process.start()
         theirs.close()
@@ -230,8 +263,28 @@ class _Child:
         self._marks[:] = bytes(len(self._marks))
         self._pipe.send(records)
 
-    def receive(self, timeout: float | None) -> list[BaseException | None]:
-        """Return the results of the next tasks: None, or the exception.
+    def has_results(self, timeout: float) -> bool:
+        """Wait for results or the end of the process, at most for a time in seconds. Return False if there is none."""
+        return self._pipe.poll(timeout)
+
+    def take_back(self, count: int) -> int:
+        """Take back the records that did not begin. Return how many have begun, of as many as were sent."""
+        if not self._lock.acquire(timeout=_LOCK_S):
+            return count  # it died with it
+        try:
+            begun = 0
+            while begun < count and self._marks[begun]:
+                begun += 1
+            for place in range(begun, count):
+                self._marks[place] = TAKEN_BACK
+            return begun
+        finally:
+            self._lock.release()
+
+    def receive(self, timeout: float | None) -> tuple[list[BaseException | bytes | None], bool]:
+        """Return the results of the next tasks, and True if there are no more of the chunk.
+
+        A result is None, the pickled records that were returned, or the exception.
 
         Raises:
             TimeoutError: there is none in time.
@@ -239,7 +292,7 @@ class _Child:
         """
         if not self._pipe.poll(timeout):
             raise TimeoutError
-        found: list[BaseException | None] = self._pipe.recv()
+        found: tuple[list[BaseException | bytes | None], bool] = self._pipe.recv()
         return found
 
     def describe(self) -> str:

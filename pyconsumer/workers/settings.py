@@ -1,4 +1,4 @@
-"""Settings of workers: :class:`Retry`, and checks of the others."""
+"""Settings of workers: :class:`Retry`, :class:`Batch`, and checks of the others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pyconsumer.clock import seconds_of
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.structs import whole_number
 
-__all__ = ["OnRevoke", "Order", "Retry", "RunIn", "check_choice", "check_count"]
+__all__ = ["Batch", "BatchForm", "OnRevoke", "Order", "Retry", "RunIn", "check_choice", "check_count"]
 
 Order = Literal["key", "partition"] | None
 RunIn = Literal["threads", "processes", "inline"]
 OnRevoke = Literal["wait", "abandon"]
+BatchForm = Literal["list", "arrow"]
 
 
 def check_count(value: object, name: str) -> int:
@@ -100,3 +101,39 @@ class Retry:
         doubled = self.backoff_ms * 2.0 ** min(attempt - 1, 60)
         spread = 1 + self.jitter * random.uniform(-1, 1)
         return min(doubled, self.max_backoff_ms) * spread / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The size of batches, for a function that takes several records at once.
+
+    Args:
+        max: most records of a batch.
+        wait_ms: how long the first record of a batch waits for others.
+        form: ``"list"`` gives the function a list of records. ``"arrow"`` gives it a ``pyarrow.Table`` with the columns
+            of ``poll_arrow``: keys and values are bytes, and the consumer's deserializers are not called.
+
+    Raises:
+        ConfigurationError: a value is out of range.
+        ImportError: ``form="arrow"``, and pyarrow is not installed.
+
+    Example::
+
+        Batch(max=500, wait_ms=50)
+    """
+
+    max: int = 500
+    wait_ms: float = 50
+    form: BatchForm = "list"
+
+    def __post_init__(self) -> None:
+        check_count(self.max, "max")
+        try:
+            seconds_of(self.wait_ms, "wait_ms")
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(str(error)) from None
+        check_choice(self.form, "form", ("list", "arrow"))
+        if self.form == "arrow":
+            from pyconsumer.consumer.arrow import arrow_columns
+
+            arrow_columns(None, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from collections import Counter, defaultdict
@@ -20,7 +21,7 @@ from pyconsumer.generic import PendingError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, WorkerDiedError, Workers
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
-from tests.support.worker_functions import dies_once, raises_unpicklable, slow_once
+from tests.support.worker_functions import dies_once, raises_unpicklable, slow_once, waits_for_the_others
 
 COUNT = 400
 KEYS = 20
@@ -95,6 +96,30 @@ def test_records_of_several_keys_are_in_work_at_a_time(cluster: Cluster, topic: 
     together = threading.Barrier(8, timeout=30)
     work("threads", topic, lambda record: together.wait(), settings_of(cluster, group_id), concurrency=8)
     assert committed_of(cluster, group_id, topic, 1) == 8
+
+
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_a_member_without_a_partition_is_caught_up(cluster: Cluster, topic: str, group_id: str, how: str) -> None:
+    fill(cluster, topic, 5)
+    seen: list[int] = []
+    settings = settings_of(cluster, group_id)
+    with KafkaConsumer(topic, **settings) as owner:
+        wait_until(lambda: bool(owner.poll(timeout_ms=100)), 60, "the partition")
+        ended = threading.Event()
+
+        def poll_on() -> None:
+            while not ended.is_set():
+                owner.poll(timeout_ms=50)
+
+        thread = threading.Thread(target=poll_on)
+        thread.start()
+        try:
+            work(how, topic, lambda record: seen.append(record.offset), settings)
+        finally:
+            ended.set()
+            thread.join()
+        assert owner.assignment() == {TopicPartition(topic, 0)}
+    assert seen == []
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -400,6 +425,19 @@ def test_a_process_that_hangs_or_dies_costs_one_attempt_of_its_record(
         workers = Workers(consumer, function, run_in="processes", concurrency=8, **more)
         with pytest.raises(error, match=r"has not returned within 2000 ms|ended with status 3"):
             workers.run(until_caught_up=True)
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="there is one process for each processor, and this needs two")
+def test_a_slow_record_does_not_hold_up_the_records_behind_it_in_its_process(
+    cluster: Cluster, topic: str, group_id: str, tmp_path: Any
+) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(80):
+            producer.send(topic, b"%d" % n, headers=[("folder", str(tmp_path).encode())])
+    with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+        workers = Workers(consumer, waits_for_the_others, run_in="processes", concurrency=64)
+        workers.run(until_caught_up=True)
+        assert workers.status().finished == 80
 
 
 def test_an_exception_that_cannot_be_pickled_is_reported_by_its_text(

@@ -7,7 +7,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["UnpicklableError", "dies_once", "raises_unpicklable", "slow_once"]
+from pyconsumer.workers import ProducerRecord
+
+__all__ = [
+    "UnpicklableError",
+    "copies",
+    "copies_batch",
+    "dies_once",
+    "fails_with_seven",
+    "raises_unpicklable",
+    "slow_once",
+    "waits_for_the_others",
+]
 
 
 def slow_once(record: Any) -> None:
@@ -16,6 +27,19 @@ def slow_once(record: Any) -> None:
     if record.offset == 3 and not Path(marker).exists():
         Path(marker).touch()
         time.sleep(600)
+
+
+def waits_for_the_others(record: Any) -> None:
+    """Touch a file. At offset 40, wait until there are 79 of them in the folder that a header names."""
+    folder = Path(record.headers[-1][1].decode())
+    if record.offset != 40:
+        (folder / str(record.offset)).touch()
+        return
+    until = time.monotonic() + 20
+    while len(list(folder.iterdir())) < 79:
+        if time.monotonic() > until:
+            raise TimeoutError("the other records were held up")
+        time.sleep(0.01)
 
 
 def dies_once(record: Any) -> None:
@@ -37,3 +61,19 @@ def raises_unpicklable(record: Any) -> None:
     """Raise it at offset 3."""
     if record.offset == 3:
         raise UnpicklableError(1, 2)
+
+
+def copies(record: Any) -> list[ProducerRecord]:
+    """Return the record twice, for the topic that its last header names."""
+    return [ProducerRecord(record.headers[-1][1].decode(), record.value, record.key)] * 2
+
+
+def copies_batch(records: list[Any]) -> list[ProducerRecord]:
+    """Return each record once, for the topic that its last header names."""
+    return [ProducerRecord(record.headers[-1][1].decode(), record.value, record.key) for record in records]
+
+
+def fails_with_seven(records: list[Any]) -> None:
+    """Fail if the value 7 is in the batch."""
+    if any(record.value == b"7" for record in records):
+        raise ArithmeticError("seven")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaConsumer, KafkaProducer
-from pyconsumer.aio import AsyncKafkaConsumer
+from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, Workers
 
@@ -92,7 +92,6 @@ async def test_each_kind_of_workers_has_its_kind_of_consumer() -> None:
     [
         ({"acks": 1}, 'a producer with acks="all", not 1'),
         ({"value_serializer": str.encode}, "a producer without serializers"),
-        ({"transactional_id": "x"}, "a producer without a transactional_id"),
     ],
 )
 def test_a_producer_that_loses_dead_letters_is_refused(more: Any, problem: str) -> None:
@@ -103,3 +102,24 @@ def test_a_producer_that_loses_dead_letters_is_refused(more: Any, problem: str) 
         pytest.raises(ConfigurationError, match=problem),
     ):
         DeadLetters(producer, "dead")
+
+
+def test_dead_letters_of_a_consumer_need_a_producer_that_fits() -> None:
+    settings: Any = {"bootstrap_servers": NOWHERE}
+    with KafkaProducer(**settings, transactional_id="x") as producer:
+        letters = DeadLetters(producer, "dead")
+        with pytest.raises(ConfigurationError, match="need a producer without a transactional_id"):
+            KafkaConsumer(**settings, on_record_error=letters)
+        with (
+            KafkaConsumer(**settings, group_id="g", enable_auto_commit=False) as consumer,
+            pytest.raises(ConfigurationError, match="a producer without a transactional_id"),
+        ):
+            Workers(consumer, print, dead_letters=letters)
+
+
+@pytest.mark.asyncio
+async def test_a_blocking_consumer_refuses_dead_letters_of_an_event_loop() -> None:
+    async with AsyncKafkaProducer(bootstrap_servers=NOWHERE) as producer:
+        letters = DeadLetters(producer, "dead")
+        with pytest.raises(ConfigurationError, match="need a KafkaProducer"):
+            KafkaConsumer(bootstrap_servers=NOWHERE, on_record_error=letters)

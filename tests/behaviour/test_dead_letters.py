@@ -1,0 +1,167 @@
+"""``DeadLetters`` as ``on_record_error`` of a consumer, on every broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.errors import KafkaError
+from pyconsumer.workers import DeadLetters
+from tests.support.cluster import Cluster
+
+
+class HeldLetters(DeadLetters):
+    """Dead letters that are sent when ``go`` is set. The first ones may fail."""
+
+    def __init__(self, producer: Any, topic: str, failures: int = 0) -> None:
+        super().__init__(producer, topic)
+        self.go = asyncio.Event()
+        self.begun = 0
+        self.failures = failures
+
+    async def deliver_async(self, letter: Any) -> None:
+        self.begun += 1
+        await self.go.wait()
+        if self.begun <= self.failures:
+            raise KafkaError("no such topic")
+        await super().deliver_async(letter)
+
+
+def fill(cluster: Cluster, topic: str) -> None:
+    """Send five records to partition 0, of which the third is no JSON."""
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(5):
+            producer.send(topic, b"{" if n == 2 else b"%d" % n, key=b"key", partition=0)
+
+
+def letters_of(cluster: Cluster, topic: str) -> list[tuple[bytes | None, bytes | None, str]]:
+    with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as reader:
+        found = reader.poll(timeout_ms=10_000).records()
+    return [(one.key, one.value, dict(one.headers)["dead-letter.offset"].decode()) for one in found]
+
+
+def settings_of(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "auto_offset_reset": "earliest",
+        "value_deserializer": json.loads,
+    }
+
+
+@pytest.mark.parametrize("iterates", [False, True])
+def test_an_asyncio_consumer_sends_dead_letters(cluster: Cluster, topic: str, make_topic: Any, iterates: bool) -> None:
+    fill(cluster, topic)
+    dead = make_topic(1)
+
+    async def run() -> list[int]:
+        async with (
+            AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+            AsyncKafkaConsumer(topic, **settings_of(cluster), on_record_error=DeadLetters(producer, dead)) as consumer,
+        ):
+            seen: list[int] = []
+            if iterates:
+                async for record in consumer:
+                    seen.append(record.value)
+                    if len(seen) == 4:
+                        break
+            while len(seen) < 4:
+                seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+            return seen
+
+    assert asyncio.run(run()) == [0, 1, 3, 4]
+    assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
+
+
+def test_a_poll_keeps_its_deadline_and_the_position_until_the_letter_is_acknowledged(
+    cluster: Cluster, topic: str, make_topic: Any
+) -> None:
+    fill(cluster, topic)
+    dead = make_topic(1)
+    place = TopicPartition(topic, 0)
+
+    async def run() -> None:
+        async with AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            letters = HeldLetters(producer, dead)
+            async with AsyncKafkaConsumer(**settings_of(cluster), on_record_error=letters) as consumer:
+                consumer.assign([place])
+                seen: list[int] = []
+                while len(seen) < 2:
+                    seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+                began = time.monotonic()
+                assert not await consumer.poll(timeout_ms=100)
+                assert time.monotonic() - began < 30
+                assert not await consumer.poll(timeout_ms=0)
+                assert (letters.begun, await consumer.position(place)) == (1, 2)
+                asyncio.get_running_loop().call_soon(letters.go.set)
+                assert [record.value for record in (await consumer.poll(timeout_ms=60_000)).records()] == [3, 4]
+                assert (letters.begun, await consumer.position(place)) == (1, 5)
+
+    asyncio.run(run())
+    assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
+
+
+def test_a_letter_that_fails_is_raised_and_sent_again_by_the_next_poll(
+    cluster: Cluster, topic: str, make_topic: Any
+) -> None:
+    fill(cluster, topic)
+    dead = make_topic(1)
+    place = TopicPartition(topic, 0)
+
+    async def run() -> None:
+        async with AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            letters = HeldLetters(producer, dead, failures=1)
+            letters.go.set()
+            async with AsyncKafkaConsumer(**settings_of(cluster), on_record_error=letters) as consumer:
+                consumer.assign([place])
+                seen: list[int] = []
+
+                async def read() -> None:
+                    while True:
+                        seen.extend(record.value for record in (await consumer.poll(timeout_ms=1000)).records())
+
+                with pytest.raises(KafkaError, match="no such topic"):
+                    await read()
+                assert (seen, await consumer.position(place)) == ([0, 1], 2)
+                while len(seen) < 4:
+                    seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+                assert seen == [0, 1, 3, 4]
+
+    asyncio.run(run())
+    assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
+
+
+def test_a_blocking_poll_keeps_its_deadline_while_a_letter_is_sent(
+    cluster: Cluster, topic: str, make_topic: Any
+) -> None:
+    fill(cluster, topic)
+    dead = make_topic(1)
+    go = threading.Event()
+
+    class Held(DeadLetters):
+        def deliver(self, letter: Any) -> None:
+            assert go.wait(60)
+            super().deliver(letter)
+
+    place = TopicPartition(topic, 0)
+    with (
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        KafkaConsumer(**settings_of(cluster), on_record_error=Held(producer, dead)) as consumer,
+    ):
+        consumer.assign([place])
+        seen: list[int] = []
+        while len(seen) < 2:
+            seen += [record.value for record in consumer.poll(timeout_ms=1000).records()]
+        assert not consumer.poll(timeout_ms=50)
+        assert consumer.position(place) == 2
+        go.set()
+        while len(seen) < 4:
+            seen += [record.value for record in consumer.poll(timeout_ms=1000).records()]
+    assert seen == [0, 1, 3, 4]
+    assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
