@@ -33,11 +33,14 @@ from pyconsumer.admin.types import (
 from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import refuse_pickling
+from pyconsumer.metrics.source import Metric, MetricSource
+from pyconsumer.metrics.table import ADMIN
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.metric_scopes import NetworkScopes
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -108,6 +111,20 @@ class KafkaAdminClient:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
+        try:
+            self._metric_source = MetricSource(
+                "admin-client",
+                self.config.client_id,
+                ADMIN,
+                self._clock.now,
+                NetworkScopes(self._client),
+                reporters=self.config.metric_reporters,
+                settings=self.config.shown(),
+            )
+        except BaseException:  # of a reporter
+            self._closed = True
+            self._client.close()
+            raise
 
     # ------------------------------------------------------------ cluster and topics
 
@@ -580,6 +597,32 @@ class KafkaAdminClient:
         finally:
             self._lock.release()
 
+    # ------------------------------------------------------------ metrics, and the end
+
+    def metrics(self) -> dict[str, dict[str, float | None]]:
+        """Return the metrics by group and name. The names are those of Java's admin client.
+
+        Any thread may call this at any time, also while another call waits, and after :meth:`close`. Rates, averages
+        and maxima are those of the last minute (``metrics_sample_window_ms``, ``metrics_num_samples``). Without an
+        event in that time a rate is 0.0, and an average or a maximum is NaN.
+
+        Example::
+
+            admin.metrics()["admin-client-metrics"]["request-total"]
+        """
+        return self._metric_source.by_group()
+
+    def metric_table(self) -> list[Metric]:
+        """Return each metric with its name, group, tags, unit, description and value.
+
+        Any thread may call this at any time. A value that does not exist is NaN.
+
+        Example::
+
+            nodes = [metric for metric in admin.metric_table() if "node-id" in metric.tags]
+        """
+        return self._metric_source.table()
+
     def close(self) -> None:
         """Close all connections. If another thread is making a call, wait for it first. A second close has no effect.
 
@@ -589,6 +632,7 @@ class KafkaAdminClient:
         """
         if self._pid != os.getpid():
             return
+        self._metric_source.close()
         with self._lock:
             self._closed = True
             self._client.close()

@@ -18,6 +18,7 @@ from pyconsumer.aio.driver import LoopDriver
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.generic import refuse_pickling
+from pyconsumer.metrics.source import Metric
 from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
@@ -94,6 +95,7 @@ class _LoopAdminClient(KafkaAdminClient):
 
     def close(self) -> None:
         """Close the connections at once. A call in progress fails."""
+        self._metric_source.close()
         self._closed = True
         self._driver.close()
 
@@ -177,6 +179,24 @@ class AsyncKafkaAdminClient:
     find_hanging_transactions = _awaited(KafkaAdminClient.find_hanging_transactions)
     abort_transaction = _awaited(KafkaAdminClient.abort_transaction)
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
+
+    def metrics(self) -> dict[str, dict[str, float | None]]:
+        """Return the metrics by group and name. See :meth:`pyconsumer.KafkaAdminClient.metrics`.
+
+        Example::
+
+            admin.metrics()["admin-client-metrics"]["request-total"]
+        """
+        return self.calls.metrics()
+
+    def metric_table(self) -> list[Metric]:
+        """Return each metric. See :meth:`pyconsumer.KafkaAdminClient.metric_table`.
+
+        Example::
+
+            nodes = [metric for metric in admin.metric_table() if "node-id" in metric.tags]
+        """
+        return self.calls.metric_table()
 
     async def close(self) -> None:
         """Close all connections at once. If another task is making a call, that call fails.

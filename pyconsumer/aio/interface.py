@@ -27,6 +27,7 @@ from pyconsumer.consumer.interface import (
 )
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
+from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.protocol.records import ConsumerRecord
@@ -590,7 +591,11 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("known_partitions")
 
     def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name. The names are those of Kafka's metrics. Times are in ms.
+        """Return the metrics by group and name. The names are those of Java's consumer, and some of our own.
+
+        Any thread may call this at any time, also while another call waits, and after :meth:`close`. Rates, averages
+        and maxima are those of the last minute (``metrics_sample_window_ms``, ``metrics_num_samples``). Without an
+        event in that time a rate is 0.0, and an average or a maximum is NaN. A lag or lead that is unknown is None.
 
         Args:
             raw: accepted for compatibility with kafka-python. It has no effect.
@@ -600,6 +605,17 @@ class AsyncConsumer(Protocol[K, V]):
             consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"]
         """
         raise not_written("metrics")
+
+    def metric_table(self) -> list[Metric]:
+        """Return each metric with its name, group, tags, unit, description and value.
+
+        Any thread may call this at any time. A value that does not exist or is unknown is NaN.
+
+        Example::
+
+            lags = [metric for metric in consumer.metric_table() if metric.name == "records-lag"]
+        """
+        raise not_written("metric_table")
 
     def wakeup(self) -> None:
         """Make the call that is waiting raise ``WakeupError``. If no call is waiting, the next one raises it.
@@ -811,7 +827,11 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("partitions_for")
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name.
+        """Return the metrics by group and name. The names are those of Java's producer, and some of our own.
+
+        Any thread may call this at any time, also while another call waits, and after :meth:`close`. Rates, averages
+        and maxima are those of the last minute (``metrics_sample_window_ms``, ``metrics_num_samples``). Without an
+        event in that time a rate is 0.0, and an average or a maximum is NaN.
 
         Example::
 
@@ -819,6 +839,17 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
             producer.metrics()["producer-metrics"]["record-send-total"] >= 1  # True
         """
         raise not_written("metrics")
+
+    def metric_table(self) -> list[Metric]:
+        """Return each metric with its name, group, tags, unit, description and value.
+
+        Any thread may call this at any time. A value that does not exist is NaN.
+
+        Example::
+
+            slow = [metric for metric in producer.metric_table() if metric.name == "request-latency-max"]
+        """
+        raise not_written("metric_table")
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Prepare for transactions. Call this once, before the first one (KIP-98).

@@ -24,6 +24,7 @@ from pyconsumer.aio.interface import AsyncProducer
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
+from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.config import PRODUCER_SETTINGS
@@ -261,7 +262,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     # -- transactions ------------------------------------------------------------------------------------------------
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        await self._call(lambda transactions: transactions.initialize(), timeout_ms)
+        await self._call("init", lambda transactions: transactions.initialize(), timeout_ms)
 
     def begin_transaction(self) -> None:
         self._delegate.begin_transaction()
@@ -274,13 +275,13 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     ) -> None:
         begin = self._delegate.adding_offsets(offsets, group_metadata)
         if begin is not None:
-            await self._call(begin, timeout_ms)
+            await self._call("offsets", begin, timeout_ms)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        await self._call(lambda transactions: transactions.commit(), timeout_ms)
+        await self._call("commit", lambda transactions: transactions.commit(), timeout_ms)
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        await self._call(lambda transactions: transactions.abort(), timeout_ms)
+        await self._call("abort", lambda transactions: transactions.abort(), timeout_ms)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
@@ -303,21 +304,27 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             except KafkaError as error:
                 _log.warning("could not abort the transaction of %r: %s", self.config.transactional_id, error)
 
-    async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
+    async def _call(
+        self, name: str, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None
+    ) -> None:
         self._driver.bind()
         seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
-        result = self._delegate.begin_call(begin)
-        try:
-            async with asyncio.timeout(seconds):
-                await settled(result)
-        except TimeoutError:
-            pass  # _check_outcome raises, with the reason
+        with self._delegate.calls.timed(name):
+            result = self._delegate.begin_call(begin)
+            try:
+                async with asyncio.timeout(seconds):
+                    await settled(result)
+            except TimeoutError:
+                pass  # _check_outcome raises, with the reason
         self._delegate.check_outcome(result, seconds)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, dict[str, float]]:
         return self._delegate.metrics()
+
+    def metric_table(self) -> list[Metric]:
+        return self._delegate.metric_source.table()
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         checked_seconds("close", positional, timeout_ms)

@@ -53,7 +53,9 @@ class WrappedProducer(AsyncKafkaProducer[Any, Any]):
         """The known brokers and topics."""
         return self._delegate.metadata
 
-    async def send_batch(self, topic: str, partition: int, records: Sequence[RecordToSend]) -> FutureRecordMetadata:
+    async def send_batch(
+        self, topic: str, partition: int | None, records: Sequence[RecordToSend]
+    ) -> FutureRecordMetadata:
         """Enqueue records as one batch, and return the future of the first one: ``ProducerDelegate.batch_steps``."""
         self._driver.bind()
         return await self._driver.run(self._delegate.batch_steps(topic, partition, records))

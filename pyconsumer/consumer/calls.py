@@ -24,7 +24,9 @@ from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import Guard
 from pyconsumer.consumer.interface import ConsumerRebalanceListener, ImmediateCalls, Metrics, StorableOffsets
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
+from pyconsumer.consumer.metric_scopes import open_source
 from pyconsumer.generic import K, V, generic_alias, refuse_pickling
+from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.network.futures import Steps
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
@@ -52,6 +54,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     _seconds_pointed_out = False  # that a timeout looks like seconds
     _form: type | None = None  # the class of the records, for pyconsumer.compat. None for ours
     _guard: Guard
+    _metric_source: MetricSource = None  # type: ignore[assignment]  # until a reporter has taken it
 
     def __init__(
         self,
@@ -118,6 +121,11 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard.call_on_enter)
         self._commit_on_close = self._iteration.commit_on_close()
         self._released = False
+        try:
+            self._metric_source = open_source(delegate)
+        except BaseException:  # of a reporter
+            self._release()
+            raise
 
     # -- provided by the two consumers -------------------------------------------------------------------------------
 
@@ -244,8 +252,10 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
             return {found.partition for found in self._delegate.metadata.partitions_for(topic) or ()}
 
     def metrics(self, raw: bool = False) -> Metrics:
-        with self._guard:
-            return self._delegate.metrics_snapshot()
+        return self._metric_source.by_group()
+
+    def metric_table(self) -> list[Metric]:
+        return self._metric_source.table()
 
     def wakeup(self) -> None:
         self._network.wakeup()
@@ -254,6 +264,8 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     def _release(self) -> None:
         """Release threads and sockets. A second call is harmless."""
         self._guard.close()
+        if self._metric_source is not None:
+            self._metric_source.close()
         self._delegate.abandon("the consumer was closed")
         self._disconnect()
         self._delegate.fetcher.buffer.close()

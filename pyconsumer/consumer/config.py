@@ -399,7 +399,6 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
     hints={
         **CLIENT_HINTS,
         **CONSUMER_NAMES,
-        "metric_reporters": "leave it out; see KafkaConsumer.metrics()",
         "legacy_iterator": "leave it out, there is one iterator",
         "max_in_flight_requests_per_connection": "leave it out, one fetch is in flight per node",
     },

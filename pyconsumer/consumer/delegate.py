@@ -1,4 +1,4 @@
-"""``ConsumerDelegate``: the work of ``poll``, ``position``, ``seek``, ``close``, ``metrics``, as generators.
+"""``ConsumerDelegate``: the work of ``poll``, ``position``, ``seek``, ``close``, as generators.
 
 :class:`pyconsumer.KafkaConsumer` runs them on its selector. Any other driver of
 :class:`~pyconsumer.network.futures.Wait` can do the same. Arguments are checked here, not by the facades.
@@ -53,7 +53,6 @@ from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
-from pyconsumer.consumer.partition_metrics import add_partitions
 from pyconsumer.consumer.partition_state import FetchPosition, FetchState, current_leader
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
@@ -66,6 +65,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
 )
 from pyconsumer.generic import PendingError
+from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.compiled import report_missing
@@ -81,7 +81,7 @@ from pyconsumer.structs import (
 if TYPE_CHECKING:
     from pyconsumer.consumer.arrivals import Arrivals
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-    from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
+    from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, StorableOffsets
 
 __all__ = ["CHECK_LIFETIME_S", "MOST_AHEAD", "ConsumerDelegate"]
 
@@ -146,6 +146,7 @@ class ConsumerDelegate:
         self.coordinator = coordinator
         self.interceptors = interceptors
         self.metrics = metrics
+        metrics.watch(self.subscriptions, read_committed=self.config.read_committed)
         self.fetcher = Fetcher(context, metrics, form)
         self._topics = TopicMetadataFetcher(context)
         self._all_partitions = AllPartitions(context) if coordinator is None else None
@@ -216,7 +217,7 @@ class ConsumerDelegate:
         except BaseException:
             client.close()
             raise
-        metrics = ConsumerMetrics(clock.now())
+        metrics = ConsumerMetrics(clock.now(), windows_of(config))
         return cls(
             context, coordinator=coordinator, interceptors=interceptors, metrics=metrics, checked=checked, form=form
         )
@@ -503,7 +504,7 @@ class ConsumerDelegate:
         """Count the records that iteration took by itself, and move the position past them."""
         taken = self.fetcher.buffer.commit_taken()
         if taken is not None and taken[1]:
-            self.metrics.on_records(taken[0].topic, taken[1])
+            self.metrics.on_records(*taken)
 
     def on_interrupt(self, error: BaseException) -> None:
         """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
@@ -535,12 +536,12 @@ class ConsumerDelegate:
         while True:
             try:
                 record = self.fetcher.buffer.next_record(self._ahead)
-            except PendingError as pending:
-                self._expect(pending)
+            except PendingError:
+                self._expect_arrivals()
                 return None
             if record is None:
                 return None
-            self.metrics.on_records(record.topic, 1)
+            self.metrics.on_records(TopicPartition(record.topic, record.partition), 1)
             if self.subscriptions.changed:
                 self._send_quietly()
             if not self.interceptors.consumes:
@@ -567,23 +568,24 @@ class ConsumerDelegate:
         if self.subscriptions.changed:
             self._send_quietly()
         for tp, count in found:
-            self.metrics.on_records(tp.topic, count)
+            self.metrics.on_records(tp, count)
         return found
 
-    def _expect(self, pending: PendingError) -> None:
-        """Let this poll and the next ones wait for the thing that a deserializer needs."""
+    def _expect_arrivals(self) -> None:
+        """Let this poll and the next ones wait for the things that deserializers need."""
         if self._arrivals is None:
             from pyconsumer.consumer.arrivals import Arrivals  # which few consumers need
 
             self._arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
-        self._arrivals.expect(pending)
+        for pending in self.fetcher.buffer.pending:
+            self._arrivals.expect(pending)
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take buffered records, for ``poll``. Return None if there are none and no position has moved."""
         try:
             found = self.fetcher.buffer.collect(max_records)
-        except PendingError as pending:
-            self._expect(pending)
+        except PendingError:
+            self._expect_arrivals()
             return None
         if not found and not self.fetcher.buffer.has_moved:
             return None
@@ -913,7 +915,12 @@ class ConsumerDelegate:
         checked = self.offsets_to_commit(offsets)
         for tp, offset in checked.items():
             self.metadata.see_epoch(tp, offset.leader_epoch)
-        yield from coordinator.commit(checked, deadline)
+        began_at = self.clock.now()
+        try:
+            yield from coordinator.commit(checked, deadline)
+        finally:
+            now = self.clock.now()
+            self.metrics.commit_calls.add(now - began_at, now)
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, callback: CommitCallback | None
@@ -926,7 +933,12 @@ class ConsumerDelegate:
         self, partitions: Collection[TopicPartition], deadline: float
     ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
         coordinator = self.require_group()
-        found = yield from coordinator.fetch_committed(frozenset(partitions), deadline)
+        began_at = self.clock.now()
+        try:
+            found = yield from coordinator.fetch_committed(frozenset(partitions), deadline)
+        finally:
+            now = self.clock.now()
+            self.metrics.committed_calls.add(now - began_at, now)
         for tp, offset in found.items():
             if offset is not None:
                 self.metadata.see_epoch(tp, offset.leader_epoch)
@@ -948,13 +960,6 @@ class ConsumerDelegate:
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
-
-    def metrics_snapshot(self) -> Metrics:
-        """Return all metrics of the consumer: its counters, its buffer, and each partition's lag and lead."""
-        group = None if self.coordinator is None else self.coordinator.metrics
-        found = self.metrics.snapshot(self.clock.now(), group)
-        add_partitions(found, self.fetcher, self.subscriptions, read_committed=self.config.read_committed)
-        return found
 
     def missing_topics(self) -> list[str]:
         """Return the subscribed or assigned topics that do not exist according to metadata.

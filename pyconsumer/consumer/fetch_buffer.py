@@ -24,6 +24,8 @@ Rules
    output has a fixed limit, which is charged to the budget while batches wait there. If the budget has no room for it,
    the poll decompresses. A fetch that is dropped or paused leaves the threads' queue. A batch that a thread is at in
    that moment is finished and thrown away. Its output is within the limit, but is not charged for that long.
+9. A record that waits for a schema (``PendingError``) does not hold up other partitions. They take their turns first.
+   The error is raised when every partition of the queue waits: :attr:`FetchBuffer.pending` has what they wait for.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.records import ConsumerRecords, empty_records
 from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.generic import PendingError
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import TopicPartition
 
@@ -74,6 +77,7 @@ class FetchBuffer:
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._moved_by_taking: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._prefetched: tuple[CompletedFetch, int] | None = None
+        self._pending: dict[TopicPartitionState, PendingError] = {}
         #: All records collected so far have reached the application: :meth:`roll_back` keeps their moves.
         self.note_delivered = self._moved.clear
 
@@ -152,6 +156,11 @@ class FetchBuffer:
                 self._queue.extendleft(reversed(back))
 
     @property
+    def pending(self) -> Iterable[PendingError]:
+        """Return what the next records of the partitions wait for, if the last call raised PendingError."""
+        return self._pending.values()
+
+    @property
     def has_moved(self) -> bool:
         """Return whether the last call moved a position, even if only past records that no application sees."""
         return bool(self._moved)
@@ -171,10 +180,13 @@ class FetchBuffer:
 
         Raises:
             KafkaError: an error is first in the queue, and no record was collected before it.
+            PendingError: the next record of every partition in the queue waits for something (rule 9).
         """
         ends: dict[TopicPartition, tuple[int, str, int]] = {}
         collected = empty_records(ends)
         self._moved.clear()
+        if self._pending:
+            self._pending.clear()
         remaining = max_records
         convert = self._convert
         queue = self._queue
@@ -190,10 +202,11 @@ class FetchBuffer:
                     records = fetch.take(remaining, convert)
                 else:
                     records = fetch.cursor.take(remaining)
-            except Exception:
+            except Exception as error:
                 if collected:
                     break
-                self._rotate(fetch)
+                if self._set_aside(fetch, error):
+                    continue
                 raise
             if self._advance(fetch) and records:
                 tp = fetch.topic_partition
@@ -208,11 +221,14 @@ class FetchBuffer:
         Errors are those of :meth:`collect`.
         """
         self._moved.clear()
+        if self._pending:
+            self._pending.clear()
         while (fetch := self._head(False)) is not None:
             try:
                 record = fetch.take_one(ahead, self._convert)
-            except Exception:
-                self._rotate(fetch)
+            except Exception as error:
+                if self._set_aside(fetch, error):
+                    continue
                 raise
             if self._advance(fetch) and record is not None:
                 return record
@@ -247,6 +263,16 @@ class FetchBuffer:
             self._advance(fetch)
         self._prefetched = None
         return fetch.topic_partition, taken
+
+    def taken_ahead(self) -> tuple[str, int]:
+        """Return the topic and number of the records that iteration has taken since the last :meth:`prefetched`.
+
+        Any thread may call this.
+        """
+        found = self._prefetched
+        if found is None or not found[0].is_current:
+            return "", 0
+        return found[0].topic_partition.topic, max(0, found[1] - len(found[0].ready))
 
     def collect_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
@@ -379,6 +405,17 @@ class FetchBuffer:
         for other in stay:
             self._detach(other)
         self._queue.extend(stay)
+
+    def _set_aside(self, fetch: CompletedFetch, error: Exception) -> bool:
+        """Move a fetch whose records raised an error behind the others. Return False if the error is to be raised now.
+
+        That of a record that waits is raised once the turn is at its partition again (rule 9).
+        """
+        self._rotate(fetch)
+        if not isinstance(error, PendingError) or fetch.state in self._pending:
+            return False
+        self._pending[fetch.state] = error
+        return True
 
     def _raise_error(self, fetch: CompletedFetch) -> None:
         """Remove a fetch without data, at its turn, and raise its error."""

@@ -299,7 +299,7 @@ class Fetcher:
 
         A partition that stays in the session without data is no progress: the next fetch would request the same.
         """
-        size = 0
+        sizes: dict[str, int] = {}
         progress = response.latency >= self._early
         fetched: list[TopicPartition] = []
         failed: list[tuple[TopicPartition, PartitionData]] = []
@@ -348,7 +348,8 @@ class Fetcher:
                 if not progress and cursor.end_offset > offset:
                     progress = True
             if records:
-                size += len(records)
+                topic = tp[0]
+                sizes[topic] = sizes.get(topic, 0) + len(records)
         record_bytes = None
         if fetch is not None:  # the last one stands for all
             record_bytes = fetch.record_bytes
@@ -360,7 +361,7 @@ class Fetcher:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_RESPONSES)
         if failed:
             self._apply_leader_hints(response.message, failed)
-        self._metrics.on_fetch(response.latency, size, response.message.throttle_time_ms)
+        self._metrics.on_fetch(response.latency, sizes, response.message.throttle_time_ms, response.received_at)
 
     def await_response(self, is_awaited: bool) -> None:
         """With True, send the next request as soon as a response has arrived, because a poll is waiting for records.

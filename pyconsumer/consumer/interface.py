@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, overload, 
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError, RecordDeserializationError
 from pyconsumer.generic import K, V, generic_alias
+from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
@@ -362,7 +363,11 @@ class ImmediateCalls(Protocol):
         ...
 
     def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name. The names are those of Kafka's metrics. Times are in ms.
+        """Return the metrics by group and name. The names are those of Java's consumer, and some of our own.
+
+        Any thread may call this at any time, also while another call waits, and after :meth:`close`. Rates, averages
+        and maxima are those of the last minute (``metrics_sample_window_ms``, ``metrics_num_samples``). Without an
+        event in that time a rate is 0.0, and an average or a maximum is NaN. A lag or lead that is unknown is None.
 
         Args:
             raw: accepted for compatibility with kafka-python. It has no effect.
@@ -370,6 +375,17 @@ class ImmediateCalls(Protocol):
         Example::
 
             consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"]
+        """
+        ...
+
+    def metric_table(self) -> list[Metric]:
+        """Return each metric with its name, group, tags, unit, description and value.
+
+        Any thread may call this at any time. A value that does not exist or is unknown is NaN.
+
+        Example::
+
+            lags = [metric for metric in consumer.metric_table() if metric.name == "records-lag"]
         """
         ...
 

@@ -1,165 +1,196 @@
-"""Counters of a consumer, and ``metrics()`` with Kafka's names.
+"""Counters of a consumer: of polls and fetches, of its group, of topics and partitions.
 
-The lag of a partition is computed in :meth:`.SubscriptionState.partition_lag`.
+One thread at a time writes each of them: the consumer's own, or whoever holds the lock of the group's core. Any thread
+reads them, through :mod:`.metric_scopes`. An event costs one call, whatever the number of counters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sized
+from typing import TYPE_CHECKING, ClassVar
+
+from pyconsumer.consumer.record_counters import TopicCounters
+from pyconsumer.metrics.windows import Counters, Timing, Windows
 
 if TYPE_CHECKING:
-    from pyconsumer.protocol.records import ConsumerRecord
+    from pyconsumer.consumer.subscription_state import SubscriptionState
     from pyconsumer.structs import TopicPartition
 
-__all__ = ["ConsumerMetrics", "GroupMetrics", "Timing"]
-
-
-class Timing:
-    """Number and durations (seconds) of one kind of event."""
-
-    __slots__ = ("count", "longest", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = 0.0
-        self.longest = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.count += 1
-        self.total += seconds
-        if seconds > self.longest:
-            self.longest = seconds
-
-    def average_ms(self) -> float:
-        return self.total / self.count * 1000 if self.count else 0.0
-
-    def longest_ms(self) -> float:
-        return self.longest * 1000
+__all__ = ["ConsumerMetrics", "GroupMetrics"]
 
 
 class GroupMetrics:
-    """Counters of a group member. Durations are passed in seconds.
+    """Counters of a group member. Durations and times are in seconds.
+
+    Args:
+        windows: of all counters.
+        now: the present time.
 
     Attributes:
         heartbeats, joins, syncs, commits: time from request to response. Joins and syncs that failed are left out.
         rebalances: time from the start of the preparation until the assignment was adopted.
-        failed_rebalances: joins and syncs that failed. MEMBER_ID_REQUIRED does not count: it only gives the member its
-            id.
+        failures: joins and syncs that failed. MEMBER_ID_REQUIRED does not count: it only gives the member its id.
         callbacks: time spent in the rebalance listener, by ``revoked``, ``assigned`` and ``lost``.
+        last_heartbeat_at, last_rebalance_at: when the last one ended. -1 before the first one.
     """
 
-    def __init__(self) -> None:
-        self.heartbeats = Timing()
-        self.joins = Timing()
-        self.syncs = Timing()
-        self.rebalances = Timing()
-        self.failed_rebalances = 0
-        self.commits = Timing()
+    def __init__(self, windows: Windows | None = None, now: float = 0.0) -> None:
+        def timing() -> Timing:
+            return Timing(windows or Windows(), now)
+
+        self.heartbeats, self.joins, self.syncs, self.rebalances = timing(), timing(), timing(), timing()
+        self.failures = timing()
+        self.commits = timing()
         self.commit_failures = 0
-        self.callbacks = {"revoked": Timing(), "assigned": Timing(), "lost": Timing()}
-        self._last_heartbeat_at = self._last_rebalance_at = -1.0
+        self.callbacks = {"revoked": timing(), "assigned": timing(), "lost": timing()}
+        self.last_heartbeat_at = self.last_rebalance_at = -1.0
 
     def heartbeat_completed(self, latency: float, now: float) -> None:
-        self.heartbeats.add(latency)
-        self._last_heartbeat_at = now
+        self.heartbeats.add(latency, now)
+        self.last_heartbeat_at = now
 
     def commit_failed(self) -> None:
         self.commit_failures += 1
 
-    def rebalance_failed(self) -> None:
-        self.failed_rebalances += 1
+    def rebalance_failed(self, now: float) -> None:
+        self.failures.add(0.0, now)
 
     def rebalanced(self, seconds: float, now: float) -> None:
-        self.rebalances.add(seconds)
-        self._last_rebalance_at = now
-
-    def snapshot(self, now: float, elapsed: float) -> dict[str, float | None]:
-        """Return all values by Kafka's names. Rates are over ``elapsed`` seconds.
-
-        A time since the last event is -1 before the first event.
-        """
-        found: dict[str, float | None] = {}
-        for name, timing in (("heartbeat", self.heartbeats), ("join", self.joins), ("sync", self.syncs)):
-            found[f"{name}-total"] = timing.count
-            found[f"{name}-rate"] = timing.count / elapsed
-        found["heartbeat-response-time-max"] = self.heartbeats.longest_ms()
-        found["last-heartbeat-seconds-ago"] = _ago(self._last_heartbeat_at, now)
-        for name, timing in (
-            ("join-time", self.joins),
-            ("sync-time", self.syncs),
-            ("commit-latency", self.commits),
-            ("rebalance-latency", self.rebalances),
-            *((f"partition-{name}-latency", timing) for name, timing in self.callbacks.items()),
-        ):
-            found[f"{name}-avg"] = timing.average_ms()
-            found[f"{name}-max"] = timing.longest_ms()
-        found["commit-total"] = self.commits.count
-        found["commit-rate"] = self.commits.count / elapsed
-        found["commit-failed-total"] = self.commit_failures
-        found["rebalance-latency-total"] = self.rebalances.total * 1000
-        found["rebalance-total"] = self.rebalances.count
-        found["rebalance-rate-per-hour"] = self.rebalances.count / elapsed * 3600
-        found["failed-rebalance-total"] = self.failed_rebalances
-        found["failed-rebalance-rate-per-hour"] = self.failed_rebalances / elapsed * 3600
-        found["last-rebalance-seconds-ago"] = _ago(self._last_rebalance_at, now)
-        return found
+        self.rebalances.add(seconds, now)
+        self.last_rebalance_at = now
 
 
-def _ago(then: float, now: float) -> float:
-    return now - then if then >= 0 else -1.0
+class ConsumerMetrics(Counters):
+    """Counters of a consumer. Times and durations are in seconds.
 
-
-class ConsumerMetrics:
-    """Counters of a consumer.
+    Args:
+        now: the present time.
+        windows: of all counters.
 
     Attributes:
-        started_at: monotonic seconds when the object was made. Rates cover the time since then.
+        windows: the argument.
+        polls: calls of ``poll`` and its like.
+        last_poll_at: when the last one began. -1 before the first one.
+        fetch_failures: fetches without a response.
+        topics: the counters by topic.
+        records_by_topic: how many records were returned, by topic.
+        commit_calls, committed_calls: calls of ``commit`` and ``committed``.
     """
 
-    def __init__(self, now: float) -> None:
-        self.started_at = now
-        self.fetches = Timing()
-        self.fetch_bytes = 0
+    TOTALS: ClassVar[tuple[str, ...]] = (
+        "fetches",
+        "fetch_latency",
+        "sized_fetches",
+        "fetch_bytes",
+        "throttled",
+        "gaps",
+        "between",
+        "records",
+    )
+    PEAKS: ClassVar[tuple[str, ...]] = ("longest_fetch", "largest_fetch", "longest_throttle", "longest_gap")
+    __slots__ = (
+        *TOTALS,
+        *PEAKS,
+        "_read_committed",
+        "_subscriptions",
+        "commit_calls",
+        "committed_calls",
+        "fetch_failures",
+        "last_poll_at",
+        "polls",
+        "records_by_topic",
+        "topics",
+        "windows",
+    )
+
+    fetches: int
+    fetch_latency: float
+    sized_fetches: int
+    fetch_bytes: int
+    throttled: float
+    gaps: int
+    between: float
+    records: int
+    longest_fetch: float
+    largest_fetch: float
+    longest_throttle: float
+    longest_gap: float
+
+    def __init__(self, now: float, windows: Windows | None = None) -> None:
+        self.windows = windows or Windows()
+        super().__init__(self.windows, now)
         self.fetch_failures = 0
-        self.records = 0
-        self.throttled_ms = 0
-        self.throttled_ms_longest = 0
         self.polls = 0
         self.last_poll_at = -1.0
-        self._gaps = 0  # not a Timing: its method would be one call more for every poll
-        self._gaps_total = self._gaps_longest = 0.0
+        self.topics: dict[str, TopicCounters] = {}
         self.records_by_topic: dict[str, int] = {}
+        self.commit_calls = Timing(self.windows, now)
+        self.committed_calls = Timing(self.windows, now)
+        self._subscriptions: SubscriptionState | None = None
+        self._read_committed = False
+
+    def watch(self, subscriptions: SubscriptionState, *, read_committed: bool) -> None:
+        """Count the lag of the partitions, with ``read_committed`` up to the last stable offset."""
+        self._subscriptions, self._read_committed = subscriptions, read_committed
 
     def on_poll_start(self, now: float) -> None:
+        if now >= self.ends_at:
+            self.begin_window(now)
         last = self.last_poll_at
         if last >= 0:
             gap = now - last
-            self._gaps += 1
-            self._gaps_total += gap
-            if gap > self._gaps_longest:
-                self._gaps_longest = gap
+            self.gaps += 1
+            self.between += gap
+            if gap > self.longest_gap:
+                self.longest_gap = gap
         self.last_poll_at = now
         self.polls += 1
 
-    def on_fetch(self, latency: float, size_bytes: int, throttle_ms: int) -> None:
-        self.fetches.add(latency)
-        self.fetch_bytes += size_bytes
-        if throttle_ms:
-            self.throttled_ms += throttle_ms
-            self.throttled_ms_longest = max(self.throttled_ms_longest, throttle_ms)
+    def on_fetch(self, latency: float, sizes: Mapping[str, int], throttle_ms: int, now: float) -> None:
+        """Count the response to a fetch.
+
+        Args:
+            latency: the time from the request to the response.
+            sizes: the bytes of records by topic.
+            throttle_ms: the time for which the broker throttles.
+            now: the present time.
+        """
+        if now >= self.ends_at:
+            self.begin_window(now)
+        self.fetches += 1
+        self.fetch_latency += latency
+        if latency > self.longest_fetch:
+            self.longest_fetch = latency
+        throttle = throttle_ms / 1000
+        self.throttled += throttle
+        if throttle > self.longest_throttle:
+            self.longest_throttle = throttle
+        if not sizes:
+            return
+        size = 0
+        for topic, size_bytes in sizes.items():
+            counters = self.topics.get(topic)
+            if counters is None:
+                counters = self.topics[topic] = TopicCounters(self.windows, now)
+            counters.fetched(size_bytes)
+            size += size_bytes
+        self.sized_fetches += 1
+        self.fetch_bytes += size
+        if size > self.largest_fetch:
+            self.largest_fetch = size
 
     def on_fetch_failure(self) -> None:
         """Count a fetch that failed."""
         self.fetch_failures += 1
 
-    def on_records(self, topic: str, count: int) -> None:
-        self.records += count
-        self.records_by_topic[topic] = self.records_by_topic.get(topic, 0) + count
+    def on_records(self, tp: TopicPartition, count: int) -> None:
+        """Count records of a partition that were returned, and its lag."""
+        self.on_polled({tp: range(count)})
 
-    def on_polled(self, polled: Mapping[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
-        """Count the records of a poll."""
-        by_topic = self.records_by_topic
+    def on_polled(self, polled: Mapping[TopicPartition, Sized]) -> None:
+        """Count the records of a poll, and the lags of their partitions."""
+        now, by_topic = self.last_poll_at, self.records_by_topic
+        states = {} if self._subscriptions is None else self._subscriptions.by_partition
         topic, count = "", 0
         for tp, records in polled.items():
             if tp[0] is not topic:  # those of a topic come together, as a rule
@@ -168,47 +199,26 @@ class ConsumerMetrics:
                     self.records += count
                 topic, count = tp[0], 0
             count += len(records)
+            state = states.get(tp)
+            if state is not None:
+                counters = state.counters or state.start_counters(self.windows, now)
+                position, start = state.position, state.log_start_offset
+                end = state.last_stable_offset if self._read_committed else state.high_watermark
+                if position is not None and end >= 0:
+                    counters.returned(
+                        end - position if end > position else 0, position - start if position > start else 0, now
+                    )
         if count:
             by_topic[topic] = by_topic.get(topic, 0) + count
             self.records += count
 
-    def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, float | None]]:
-        """Return all values by group and name.
-
-        Names are Kafka's, times are in ms, and a ``-rate`` is per second since the start.
-
-        Args:
-            group: counters of the group member. None without a group.
-        """
-        elapsed = max(now - self.started_at, 1e-9)
-        fetch: dict[str, float | None] = {
-            "fetch-total": self.fetches.count,
-            "fetch-rate": self.fetches.count / elapsed,
-            "fetch-latency-avg": self.fetches.average_ms(),
-            "fetch-latency-max": self.fetches.longest_ms(),
-            "fetch-failed-total": self.fetch_failures,
-            "fetch-throttle-time-avg": self.throttled_ms / self.fetches.count if self.fetches.count else 0.0,
-            "fetch-throttle-time-max": self.throttled_ms_longest,
-            "bytes-consumed-total": self.fetch_bytes,
-            "bytes-consumed-rate": self.fetch_bytes / elapsed,
-            "fetch-size-avg": self.fetch_bytes / self.fetches.count if self.fetches.count else 0.0,
-            "records-consumed-total": self.records,
-            "records-consumed-rate": self.records / elapsed,
-            "records-per-request-avg": self.records / self.fetches.count if self.fetches.count else 0.0,
-        }
-        groups: dict[str, dict[str, float | None]] = {
-            "consumer-fetch-manager-metrics": fetch,
-            "consumer-coordinator-metrics": (group or GroupMetrics()).snapshot(now, elapsed),
-            "consumer-metrics": {
-                "poll-total": self.polls,
-                "last-poll-seconds-ago": _ago(self.last_poll_at, now),
-                "time-between-poll-avg": self._gaps_total / self._gaps * 1000 if self._gaps else 0.0,
-                "time-between-poll-max": self._gaps_longest * 1000,
-            },
-        }
-        for topic, count in self.records_by_topic.items():
-            groups[f"consumer-fetch-manager-metrics.{topic}"] = {
-                "records-consumed-total": count,
-                "records-consumed-rate": count / elapsed,
-            }
-        return groups
+    def begin_window(self, now: float) -> None:
+        """Begin a window, and forget the topics of which no partition is assigned."""
+        assigned = {tp[0] for tp in list(self._subscriptions.by_partition)} if self._subscriptions is not None else None
+        for topic, counters in list(self.topics.items()):
+            counters.take_records(self.records_by_topic.get(topic, 0))
+            counters.roll(now)
+            if assigned is not None and topic not in assigned:
+                del self.topics[topic]
+                self.records_by_topic.pop(topic, None)
+        self.roll(now)

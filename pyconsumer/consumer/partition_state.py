@@ -35,7 +35,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
+from pyconsumer.consumer.record_counters import PartitionCounters
 from pyconsumer.errors import IllegalStateError
+from pyconsumer.metrics.windows import Windows
 from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
@@ -154,6 +156,7 @@ class TopicPartitionState:
     __slots__ = (
         "awaits_leader",
         "buffered_fetches",
+        "counters",
         "end_offset_requested",
         "fetch_blocked",
         "fetch_epoch",
@@ -203,6 +206,23 @@ class TopicPartitionState:
         self.preferred_until = 0.0
         self.end_offset_requested = False
         self.stored: OffsetAndMetadata | None = None
+        self.counters: PartitionCounters | None = None  # since the first record
+
+    def lag(self, *, read_committed: bool) -> int | None:
+        """Return how many readable records follow the position, or None if unknown. Any thread may call this."""
+        end = self.last_stable_offset if read_committed else self.high_watermark
+        position = self.position
+        return None if end < 0 or position is None else max(0, end - position)
+
+    def lead(self) -> int | None:
+        """Return how many records lie between the start of the log and the position. Any thread may call this."""
+        start, position = self.log_start_offset, self.position
+        return None if start < 0 or position is None else max(0, position - start)
+
+    def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
+        """Return new counters of the partition's lag, because its first records have been returned."""
+        self.counters = PartitionCounters(windows, now)
+        return self.counters
 
     @property
     def fetch_position(self) -> FetchPosition | None:
@@ -312,6 +332,7 @@ class TopicPartitionState:
         self.pending_revocation = False
         self._update_fetchable()
         self.fetch_epoch = fetch_epoch
+        self.counters = None
 
     def mark_pending_revocation(self) -> None:
         """Stop fetching and returning records, because the partition is about to be revoked."""

@@ -36,14 +36,14 @@ from pyconsumer.generic import K, V
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition, make_tuple
 
-__all__ = ["RecordProgress"]
+__all__ = ["PartitionProgress", "RecordProgress", "SharedProgress"]
 
 
 _Position = tuple[int, int]  # the next offset to read, and the leader epoch of the record before it
 
 
 @dataclass(slots=True)
-class _Partition:
+class PartitionProgress:
     """The unfinished records of one partition. All other records up to the end of those that were read are finished."""
 
     unfinished: OrderedDict[int, _Position | None] = field(default_factory=OrderedDict)
@@ -53,6 +53,22 @@ class _Partition:
     taken: OffsetAndMetadata | None = None  #: by the last ``take``
     restored_from: int = -1  #: the offset with whose metadata finished records came
     restored: deque[FinishedRun] = field(default_factory=deque)
+
+    def add_all(self, records: Iterable[ConsumerRecord[K, V]], todo: list[ConsumerRecord[K, V]]) -> None:
+        """Add records of this partition, and append those that must be processed to a list."""
+        unfinished, end = self.unfinished, self.end
+        for record in records:
+            offset = record.offset
+            if self.restored or end is None or end[0] > offset:
+                self.end = end
+                if self.add(offset, record.leader_epoch):
+                    todo.append(record)
+                end = self.end
+                continue
+            unfinished[offset] = end
+            end = (offset + 1, record.leader_epoch)
+            todo.append(record)
+        self.end = end
 
     def add(self, offset: int, epoch: int) -> bool:
         """Return True if the record must be processed, False if it is finished already."""
@@ -150,7 +166,7 @@ class RecordProgress:
 
     def __init__(self, *, gaps: bool = False, metadata_limit: int = DEFAULT_METADATA_LIMIT) -> None:
         self._limit = metadata_limit if gaps else 0
-        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._changed = threading.Condition()
         self._waiting = 0
 
@@ -166,24 +182,38 @@ class RecordProgress:
         Returns:
             The records to process: all but those that :meth:`restore` knows to be finished.
         """
-        todo = []
+        todo: list[ConsumerRecord[K, V]] = []
         given: Any = records
-        ends: Any = ()
         if isinstance(given, ConsumerRecords):
-            given, ends = given.records(), given.next_offsets().items()
-        elif hasattr(given, "leader_epoch"):  # a record, which is a tuple in compat.kafka
+            with self._changed:
+                for _, several in self._added(given):
+                    todo += several
+            return todo
+        if hasattr(given, "leader_epoch"):  # a record, which is a tuple in compat.kafka
             given = (given,)
         with self._changed:
             for record in given:
-                tp = TopicPartition(record.topic, record.partition)
-                found = self._partitions.get(tp)
-                if found is None:
-                    found = self._partitions[tp] = _Partition()
+                found = self._of(TopicPartition(record.topic, record.partition))
                 if found.add(record.offset, record.leader_epoch):
                     todo.append(record)
-            for tp, next_offset in ends:
-                self._partitions.setdefault(tp, _Partition()).note_end(next_offset.offset, next_offset.leader_epoch)
         return todo
+
+    def _of(self, tp: TopicPartition) -> PartitionProgress:
+        found = self._partitions.get(tp)
+        if found is None:
+            found = self._partitions[tp] = PartitionProgress()
+        return found
+
+    def _added(self, records: ConsumerRecords[K, V]) -> list[tuple[TopicPartition, list[ConsumerRecord[K, V]]]]:
+        """Add the result of a poll. Return the records to process, by partition."""
+        added = []
+        for tp, several in records.items():
+            todo: list[ConsumerRecord[K, V]] = []
+            self._of(tp).add_all(several, todo)
+            added.append((tp, todo))
+        for tp, end in records.next_offsets().items():
+            self._of(tp).note_end(end.offset, end.leader_epoch)
+        return added
 
     def restore(self, partition: TopicPartition, committed: OffsetAndMetadata | None) -> None:
         """Take over a partition, and the records above its committed offset that are finished already.
@@ -197,7 +227,7 @@ class RecordProgress:
             runs: list[FinishedRun] = []
             if committed is not None:
                 runs = decode_finished(committed.offset, committed.metadata)
-            made = _Partition(restored_from=committed.offset if committed else -1, restored=deque(runs))
+            made = PartitionProgress(restored_from=committed.offset if committed else -1, restored=deque(runs))
             self._partitions[as_partition(partition)] = made
 
     def finish(self, record: Any) -> bool:
@@ -281,3 +311,23 @@ class RecordProgress:
     def _unfinished(self, wanted: Iterable[TopicPartition] | None) -> int:
         found = self._partitions.values() if wanted is None else [self._partitions.get(tp) for tp in wanted]
         return sum(len(one.unfinished) for one in found if one is not None)
+
+
+class SharedProgress(RecordProgress):
+    """A ``RecordProgress`` with the lock of its owner, who finishes records while holding that lock anyway.
+
+    Args:
+        lock: the owner's lock. It need not be reentrant.
+    """
+
+    def __init__(self, lock: threading.Lock) -> None:
+        super().__init__(gaps=True)
+        self._changed = threading.Condition(lock)
+
+    def added(self, records: ConsumerRecords[K, V]) -> list[tuple[TopicPartition, list[ConsumerRecord[K, V]]]]:
+        """Add the result of a poll. Return the records to process, by partition. The caller holds the lock."""
+        return self._added(records)
+
+    def of(self, tp: TopicPartition) -> PartitionProgress:
+        """Return a partition, for an owner that holds the lock."""
+        return self._of(tp)

@@ -668,17 +668,7 @@ class SubscriptionState:
     def partition_lag(self, tp: TopicPartition, *, read_committed: bool) -> int | None:
         """Return how many readable records follow the position, or None if unknown. The isolation level decides."""
         state = self._assignment.get(tp)
-        if state is None or state.position is None:
-            return None
-        end = state.last_stable_offset if read_committed else state.high_watermark
-        return None if end < 0 else max(0, end - state.position)
-
-    def partition_lead(self, tp: TopicPartition) -> int | None:
-        """Return how many records lie between the start of the log and the position, or None if unknown."""
-        state = self._assignment.get(tp)
-        if state is None or state.position is None or state.log_start_offset < 0:
-            return None
-        return max(0, state.position - state.log_start_offset)
+        return None if state is None else state.lag(read_committed=read_committed)
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 

@@ -21,13 +21,14 @@ from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES, Connection, Reply, State
 from pyconsumer.network.dns import Endpoint, Lookup
 from pyconsumer.network.selector import EVENT_READ, EVENT_WRITE, Selector
+from pyconsumer.network.stats import ChannelStats, NodeStats
 
 if TYPE_CHECKING:
     import ssl
 
     from pyconsumer.network.sasl import SaslMechanism
 
-__all__ = ["Channel", "ChannelSettings", "ChannelStats", "LoginSignal"]
+__all__ = ["Channel", "ChannelSettings", "LoginSignal"]
 
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 # After a response of this many bytes, the next one is likely to be as large.
@@ -37,32 +38,6 @@ _TAKEN_IN = 4 << 20
 _HAS_MARK = sys.platform == "linux"
 # Reads of one channel in one turn: enough for any frame that fits the socket's buffer, without starving the others.
 _MAX_READS = 16
-
-
-@dataclass(slots=True)
-class ChannelStats:
-    """Counters of all channels of a client."""
-
-    connections_created: int = 0
-    connections_failed: int = 0
-    bytes_received: int = 0
-    bytes_sent: int = 0
-
-    def created(self) -> None:
-        """Count a connection that was established."""
-        self.connections_created += 1
-
-    def failed(self) -> None:
-        """Count a connection that was lost or could not be established."""
-        self.connections_failed += 1
-
-    def received(self, size_bytes: int) -> None:
-        """Count received bytes."""
-        self.bytes_received += size_bytes
-
-    def sent(self, size_bytes: int) -> None:
-        """Count sent bytes."""
-        self.bytes_sent += size_bytes
 
 
 class LoginSignal:
@@ -115,6 +90,7 @@ class Channel:
         owner: the object that the selector's events refer to, as ``key.data.owner``.
         lookup: the DNS lookup of the host. When it is finished, call :meth:`start`.
         settings, selector, stats: shared by all channels of a client.
+        node_stats: the counters of the node.
         setup_timeout: the time limit for the lookup, and for each address, in seconds.
         handshake_timeout: the time limit for TLS, ApiVersions and SASL together, in seconds.
         now: the present time, in monotonic seconds.
@@ -129,6 +105,7 @@ class Channel:
         settings: ChannelSettings,
         selector: Selector,
         stats: ChannelStats,
+        node_stats: NodeStats | None = None,
         *,
         setup_timeout: float = math.inf,
         handshake_timeout: float = math.inf,
@@ -142,6 +119,8 @@ class Channel:
         self._settings = settings
         self._selector = selector
         self._stats = stats
+        self._node_stats = NodeStats(stats.windows, now) if node_stats is None else node_stats
+        self._reauthenticates_since = -1.0
         self._endpoints: list[Endpoint] = []
         self._failed: list[str] = []
         self._endpoint: Endpoint | None = None
@@ -234,9 +213,28 @@ class Channel:
         """Return whether the connection is in use, so that no stage can time out."""
         return self.deadline == math.inf
 
-    def use(self) -> None:
+    def use(self, now: float) -> None:
         """Record that the connection is in use. From now on no stage times out."""
         self.deadline = math.inf
+        since, self._reauthenticates_since = self._reauthenticates_since, -1.0
+        if since >= 0:
+            self._stats.reauthenticated(now - since)
+        elif self._settings.tls is not None or self._settings.sasl is not None:
+            self._stats.authenticated()
+
+    def refused(self) -> None:
+        """Count that the broker has rejected the credentials."""
+        self._stats.refused(again=self._reauthenticates_since >= 0)
+
+    def requested(self, size_bytes: int) -> None:
+        """Count a request of this size."""
+        self._stats.requested(size_bytes)
+        self._node_stats.requested(size_bytes)
+
+    def responded(self, seconds: float) -> None:
+        """Count a response, which came after that time."""
+        self._stats.responded(seconds)
+        self._node_stats.responded(seconds)
 
     def extend_handshake(self, now: float) -> None:
         """Give the handshake its full time again."""
@@ -246,6 +244,7 @@ class Channel:
         """Authenticate again before the broker ends the session (KIP-368). Errors are those of :meth:`on_event`."""
         assert self.connection is not None
         self.deadline = now + self.handshake_timeout
+        self._reauthenticates_since = now
         self.connection.reauthenticate(now)
         self.flush()
 
@@ -371,6 +370,7 @@ class Channel:
             if not count:
                 raise connection.lost("the broker closed the connection")
             self._stats.received(count)
+            self._node_stats.received(count)
             self._progress = True
             try:
                 found = connection.received(count, now)
@@ -428,6 +428,7 @@ class Channel:
             except OSError as error:
                 raise connection.lost(_text(error)) from error
             self._stats.sent(count)
+            self._node_stats.sent(count)
             done += connection.wrote(count)
             if not connection.outgoing or count < sum(map(len, pieces)):
                 break

@@ -36,9 +36,10 @@ from pyconsumer.errors import (
     KafkaError,
     RequestCancelledError,
 )
+from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.bootstrap import BootstrapWatch
-from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats, LoginSignal
+from pyconsumer.network.channel import Channel, ChannelSettings, LoginSignal
 from pyconsumer.network.client_requests import (
     ClientResponse,
     CompletedRequests,
@@ -54,6 +55,7 @@ from pyconsumer.network.futures import RequestFuture, Steps, drive
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
+from pyconsumer.network.stats import ChannelStats
 from pyconsumer.protocol.schema import Message
 from pyconsumer.settings.config import ClientConfig
 from pyconsumer.structs import BrokerMetadata
@@ -85,6 +87,7 @@ class NetworkClient:
         selector, resolver, open_socket, random, sasl: replacements for parts, in tests. ``sasl`` is called to make the
             mechanism of each authentication.
         correlation_ids: correlation ids of the requests. Clients with the same client id may share one iterator.
+        stats: the counters to continue, from a client that this one replaces.
 
     Attributes:
         correlation_ids: the argument. A correlation id and the client id together identify a request in the broker's
@@ -107,6 +110,7 @@ class NetworkClient:
         random: Callable[[], float] = _random.random,
         sasl: Callable[[], SaslMechanism] | None = None,
         correlation_ids: Iterator[int] | None = None,
+        stats: ChannelStats | None = None,
     ) -> None:
         self.correlation_ids = itertools.count() if correlation_ids is None else correlation_ids
         self.config = config
@@ -152,6 +156,7 @@ class NetworkClient:
             max_in_flight=max_in_flight,
             canonical_bootstrap=config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
             cluster_id=self._expected_cluster,
+            stats=ChannelStats(windows_of(config), self.clock.now()) if stats is None else stats,
         )
         self._nodes = NodeSelector(
             make_pool,
@@ -169,6 +174,7 @@ class NetworkClient:
             ),
         )
         self._pool = self._nodes.pool
+        self._stats = self._pool.stats
         self._interrupted = False
         self._arrange_step: Callable[[], object] | None = None
         self._closed = False
@@ -365,19 +371,23 @@ class NetworkClient:
     def _select(self, timeout: float) -> None:
         if self._pool.bulk:
             self._pool.take_in(False)
+        began_at = self.clock.now()
         events = self._selector.select(None if timeout == math.inf else timeout)
         now = self.clock.now()
+        self._stats.selected(began_at, now)
         for key, mask in events:
             channel: Channel | None = key.data
             if channel is None:
                 self._waker.clear()
             else:
                 self._pool.on_event(channel, mask, now)
+        if events:
+            self._stats.served(self.clock.now() - now)
 
     def _turn(self, now: float, *, served: bool) -> float:
         """Do the work that is due, and return the time at which work is due next."""
         due = self._nodes.turn(now, served=served)
-        stats = self._pool.stats
+        stats = self._stats
         failed = stats.connections_failed
         pool_due = self._pool.turn(now, served=served)
         if stats.connections_failed != failed:
@@ -389,7 +399,7 @@ class NetworkClient:
     @property
     def stats(self) -> ChannelStats:
         """Counters of all connections."""
-        return self._pool.stats
+        return self._stats
 
     @property
     def last_error(self) -> KafkaError | None:
@@ -428,7 +438,7 @@ class NetworkClient:
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return the number of requests in flight on one connection. None counts all connections."""
         if node_id is None:
-            return sum(len(node.outstanding) for node in self._pool.nodes.values())
+            return sum(len(node.outstanding) for node in list(self._pool.nodes.values()))
         node = self._pool.find(node_id, connection)
         return len(node.outstanding) if node is not None else 0
 

@@ -276,8 +276,8 @@ class Connection:
         """Return whether requests may be sent."""
         return self.state is State.READY
 
-    def send(self, message: Encodable, version: int, token: Any, now: float, *, expect_response: bool = True) -> None:
-        """Queue a request. If it expects no response, :meth:`wrote` returns its ``token``.
+    def send(self, message: Encodable, version: int, token: Any, now: float, *, expect_response: bool = True) -> int:
+        """Queue a request, and return its size in bytes. If it has no response, :meth:`wrote` returns its ``token``.
 
         Raises:
             KafkaError: the message cannot be encoded. It was not queued.
@@ -285,19 +285,23 @@ class Connection:
         assert self.state is State.READY or token is _INTERNAL, self.state
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
         buffers = encode_request(message, version, correlation_id, self._client_id)
+        size = 0
         if self._tls is None:
             for buffer in buffers:
                 self.outgoing.append(memoryview(buffer))
-                self._queued_bytes += len(buffer)
+                size += len(buffer)
+            self._queued_bytes += size
         else:
             for buffer in buffers:
                 self._tls.write(buffer)
+                size += len(buffer)
             self._take_encrypted()
         if expect_response:
             entry = (correlation_id, message.API_KEY, version, token, now)
             self.in_flight.append(make_tuple(InFlight, entry))
         else:
             self._without_response.append((self._queued_bytes, token))
+        return size
 
     def reauthenticate(self, now: float) -> None:
         """Authenticate again before the session ends (KIP-368)."""

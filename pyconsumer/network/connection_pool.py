@@ -21,7 +21,7 @@ from pyconsumer.errors import (
     RequestCancelledError,
 )
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
+from pyconsumer.network.channel import Channel, ChannelSettings
 from pyconsumer.network.client_requests import (
     ClientResponse,
     CompletedRequests,
@@ -33,6 +33,7 @@ from pyconsumer.network.connection import Connection, Reply, State
 from pyconsumer.network.dns import NameService, printable_address
 from pyconsumer.network.node import Node
 from pyconsumer.network.selector import Selector
+from pyconsumer.network.stats import ChannelStats
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, make_tuple
@@ -63,6 +64,7 @@ class ConnectionPool:
         canonical_bootstrap: True looks up the canonical names of bootstrap addresses (KIP-235).
         cluster_id: returns the id of the cluster, which the broker of a new connection checks (KIP-1242). None if it is
             unknown.
+        stats: the counters of the connections.
     """
 
     def __init__(
@@ -82,9 +84,10 @@ class ConnectionPool:
         max_in_flight: int | None,
         canonical_bootstrap: bool,
         cluster_id: Callable[[], str | None] = lambda: None,
+        stats: ChannelStats | None = None,
     ) -> None:
         self.nodes: dict[int, Node] = {}
-        self.stats = ChannelStats()
+        self.stats = ChannelStats() if stats is None else stats
         self.last_error: KafkaError | None = None
         """The last error of a connection to any node. None once a node has responded since."""
         self.max_in_flight = max_in_flight
@@ -147,6 +150,7 @@ class ConnectionPool:
         """Change the id of a bootstrap address's node to the broker id that metadata has for it."""
         before = node.connection_key
         node.rename(node_id)
+        self.stats.rename(before, node_id)
         self.nodes[node_id] = node
         self.nodes.pop(before, None)
 
@@ -270,7 +274,7 @@ class ConnectionPool:
 
     def _transmit(self, node: Node, channel: Channel, connection: Connection, now: float) -> None:
         if channel.deadline != math.inf:
-            channel.use()
+            channel.use(now)
             self._completed.note()
             node.set_up(now)
             self._reported.pop(node.node_id, None)
@@ -284,7 +288,7 @@ class ConnectionPool:
                 )
                 build = request.build
                 message = build if isinstance(build, Message) else build(version)
-                connection.send(message, version, request, now, expect_response=request.expect_response)
+                size = connection.send(message, version, request, now, expect_response=request.expect_response)
             except BaseException as error:
                 outcome: KafkaError = RequestCancelledError("interrupted while the request was made")
                 if isinstance(error, KafkaError):
@@ -300,6 +304,7 @@ class ConnectionPool:
                 raise
             node.outstanding[request] = None
             unsent.remove_first(node)
+            channel.requested(size)
             request.sent(now)
             node.sent(now)
         if connection.outgoing:
@@ -339,6 +344,7 @@ class ConnectionPool:
             self._settings,
             self._selector,
             self.stats,
+            self.stats.node(node.connection_key, now),
             setup_timeout=node.health.setup_timeout(self._setup),
             handshake_timeout=self._request_timeout,
             now=now,
@@ -356,12 +362,13 @@ class ConnectionPool:
         self.mark(node)
         self._touched = None
 
-    @staticmethod
-    def drop_channel(node: Node) -> None:
+    def drop_channel(self, node: Node) -> None:
         """Close the channel, if there is one, but fail no request."""
         channel = node.channel
         if channel is None:
             return
+        if not channel.tcp_pending:
+            self.stats.closed()
         try:
             channel.close()
         except BaseException:  # Ctrl-C: try again, because nothing else refers to the socket
@@ -378,6 +385,8 @@ class ConnectionPool:
         was_up = channel is not None and channel.in_use
         if not node.health.reached:
             cause = _as_advertised(node, cause)
+        if channel is not None and isinstance(error, AuthenticationError):
+            channel.refused()
         self.drop_channel(node)
         self.stats.failed()
         # Each cause is logged once until the node responds: a broker that is down for an hour takes one line.
@@ -449,6 +458,8 @@ class ConnectionPool:
             self.last_error = None
         for entry, message in replies:
             node.received(now, getattr(message, "throttle_time_ms", 0))
+            if channel is not None:
+                channel.responded(now - entry.sent_at)
             values = (message, entry.api_version, node.node_id, now, now - entry.sent_at)
             self._completed.add(node, entry.token, make_tuple(ClientResponse, values))
 

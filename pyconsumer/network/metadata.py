@@ -246,6 +246,11 @@ class Metadata:
             self._not_before = -math.inf
         return self.update_count
 
+    def age(self, now: float) -> float | None:
+        """Return how many seconds ago metadata was refreshed. None before the first response. Any thread may call."""
+        then = self._last_success
+        return None if then == -math.inf else now - then
+
     @property
     def update_requested(self) -> bool:
         """Return whether a refresh was requested, of all topics or of new ones."""

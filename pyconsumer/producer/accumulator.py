@@ -28,11 +28,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+from weakref import WeakSet
 
 from pyconsumer.producer.implementation import BatchBuilder, BatchResult, BufferMemory, ProducerBatch
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Appended", "RecordAccumulator", "RecordToSend"]
+__all__ = ["Appended", "CallThatWaits", "RecordAccumulator", "RecordToSend"]
 
 Header = tuple[str, bytes | None]
 #: Timestamp in ms since the epoch, key, value and headers.
@@ -45,6 +46,12 @@ class Appended(NamedTuple):
     batch: ProducerBatch
     position: int
     wake_sender: bool
+
+
+class CallThatWaits:
+    """Stands for one call that waits for memory or for its records. While there is one, batches do not linger."""
+
+    __slots__ = ("__weakref__",)
 
 
 class _Queue:
@@ -112,7 +119,9 @@ class RecordAccumulator:
         self.memory = BufferMemory(buffer_memory)
         self.flushing = 0
         self.closing = False
-        self.memory_pressure = 0  # calls that wait for memory
+        #: One object for each. They are weak, so that a call that Ctrl-C ended at any place no longer counts.
+        self.flush_calls: WeakSet[CallThatWaits] = WeakSet()
+        self.calls_for_memory: WeakSet[CallThatWaits] = WeakSet()
 
     def close(self) -> None:
         """Make every batch ready without lingering, and accept no more records."""
@@ -121,10 +130,6 @@ class RecordAccumulator:
     def flush(self, more: bool = True) -> None:
         """With True, send batches without lingering. With False, end that: each True needs one False."""
         self.flushing += 1 if more else -1
-
-    def add_memory_pressure(self, more: bool = True) -> None:
-        """Count a call that waits for memory (True), or that has stopped waiting (False)."""
-        self.memory_pressure += 1 if more else -1
 
     # ------------------------------------------------------------ appending
 
@@ -254,7 +259,9 @@ class RecordAccumulator:
         first = queue.batches[0]
         if first.attempts:
             return first.retry_at
-        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing or self.memory_pressure:
+        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing:
+            return 0.0
+        if self.flush_calls or self.calls_for_memory:
             return 0.0
         return first.created_at + self._linger
 

@@ -26,11 +26,14 @@ from pyconsumer.errors import (
     RecordTooLargeError,
 )
 from pyconsumer.generic import PendingError
+from pyconsumer.metrics.source import MetricSource, windows_of
+from pyconsumer.metrics.table import PRODUCER
+from pyconsumer.metrics.windows import NO_SAMPLE
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.producer.accumulator import Appended, RecordAccumulator, RecordToSend
+from pyconsumer.producer.accumulator import Appended, CallThatWaits, RecordAccumulator, RecordToSend
 from pyconsumer.producer.arguments import (
     checked_choice,
     checked_group,
@@ -47,6 +50,8 @@ from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import Appender, BatchResult, FutureRecordMetadata, ProducerBatch
 from pyconsumer.producer.interceptors import ProducerInterceptors
+from pyconsumer.producer.metric_scopes import ProducerScopes
+from pyconsumer.producer.metrics import CallTimings
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
@@ -73,6 +78,11 @@ _ABORT_MS: Final = 5_000  # longest time for an abort after an exception
 _RECORD_OVERHEAD: Final = 21  # bytes of a record besides key, value and headers, at most
 _LARGEST_BATCH: Final = 1_000_000  # bytes; topics take 1,048,588 by default
 _LAST_TURN_S: Final = 5.0  # time for the thread to end after it was stopped
+
+
+def _accepted(calls: CallTimings, appender: Appender) -> Callable[[], int]:
+    """Return a function that counts the accepted records, and does not refer to the producer."""
+    return lambda: calls.accepted + appender.records
 
 
 class ProducerDelegate:
@@ -170,8 +180,8 @@ class ProducerDelegate:
         self._serialize_key = serializer_of(config.key_serializer, "key")
         self._serialize_value = serializer_of(config.value_serializer, "value")
         self._refused: KafkaError | None = None
+        self.calls = CallTimings(windows_of(config), clock.now)
         self._pid = os.getpid()
-        self._records = 0
         self.transactions: TransactionManager | None = None
         if config.transactional_id is not None:
             pauses = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -189,6 +199,25 @@ class ProducerDelegate:
         self.thread = threading.Thread(
             target=self.sender.run, name=f"pyconsumer-sender-{config.client_id}", daemon=True
         )
+        try:
+            self.metric_source = MetricSource(
+                "producer",
+                config.client_id,
+                PRODUCER,
+                clock.now,
+                ProducerScopes(
+                    self.client,
+                    self.sender.counters,
+                    self.calls,
+                    self.accumulator,
+                    _accepted(self.calls, self._appender),
+                ),
+                reporters=config.metric_reporters,
+                settings=config.shown(),
+            )
+        except BaseException:  # of a reporter
+            self.client.close()
+            raise
         self.closed = False
         finish_at_exit(self.sender, self.thread, self._appender)
         self.thread.start()
@@ -275,7 +304,8 @@ class ProducerDelegate:
             partition = checked_partition(partition)
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self.clock.now() + config.max_block_ms / 1000
-            known = yield from self._topic_steps(topic, partition, deadline)
+            with self.calls.timed("metadata_waits"):
+                known = yield from self._topic_steps(topic, partition, deadline)
         if partition is None and config.partitioner is not None:
             partition = self._ask_partitioner(config.partitioner, topic, key_bytes, known)
         while (
@@ -370,7 +400,7 @@ class ProducerDelegate:
                     transactions.add_partition(tp)
                 now = self._last_use[topic] = self.clock.now()
                 appended = self.accumulator.append(tp, timestamp_ms, key, value, headers, size, now)
-                self._records += 1
+                self.calls.accept(1)
                 if not self.config.interceptors and self._topics.get(topic) is known:
                     self._appender.remember(
                         topic, known.count, appended.batch, partition, self._partitioner.sticky(topic)
@@ -417,8 +447,12 @@ class ProducerDelegate:
             raise
         return FutureRecords(runs)
 
-    def batch_steps(self, topic: str, partition: int, records: Sequence[RecordToSend]) -> Steps[FutureRecordMetadata]:
+    def batch_steps(
+        self, topic: str, partition: int | None, records: Sequence[RecordToSend]
+    ) -> Steps[FutureRecordMetadata]:
         """Send records as one batch, which is neither joined with others nor split. Interceptors do not see it.
+
+        Without a ``partition``, it is chosen as for one record without a key.
 
         Raises:
             RecordTooLargeError: it has more bytes than ``buffer_memory``.
@@ -435,12 +469,14 @@ class ProducerDelegate:
                 f"the batch has {size} bytes, more than buffer_memory ({self.config.buffer_memory})"
             )
         deadline = self.clock.now() + self.config.max_block_ms / 1000
-        partition = checked_partition(partition)
+        if partition is not None:
+            partition = checked_partition(partition)
         known = self._topics.get(topic)
-        if known is None or known.error is not None or partition >= known.count:
-            yield from self._topic_steps(topic, partition, deadline)
-        tp = TopicPartition(topic, partition)
-        while (batch := self._place_batch(tp, records, size)) is None:
+        if known is None or known.error is not None or (partition is not None and partition >= known.count):
+            known = yield from self._topic_steps(topic, partition, deadline)
+        if partition is None and self.config.partitioner is not None:
+            partition = self._ask_partitioner(self.config.partitioner, topic, None, known)
+        while (batch := self._place_batch(topic, partition, records, size, known)) is None:
             yield from self._room_steps(size, deadline)
         self.client.wakeup()
         time_ms, key, value, headers = records[0]
@@ -450,19 +486,24 @@ class ProducerDelegate:
             yield from self._acknowledged_steps(future)
         return future
 
-    def _place_batch(self, tp: TopicPartition, records: Sequence[RecordToSend], size: int) -> ProducerBatch | None:
-        """Append a batch to those of its partition. Return None if there is no room for it."""
+    def _place_batch(
+        self, topic: str, partition: int | None, records: Sequence[RecordToSend], size: int, known: TopicFacts
+    ) -> ProducerBatch | None:
+        """Choose the partition and append a batch to its others. Return None if there is no room for it."""
         try:
             with self._mutex:
                 if self.accumulator.closing:
                     raise self.sender.closed_error()
                 if not self.accumulator.has_room(size):
                     return None
+                if partition is None:
+                    partition = self._partitioner.partition(topic, None, known.count, known.preferred, size)
+                tp = TopicPartition(topic, partition)
                 if self.transactions is not None:
                     self.transactions.add_partition(tp)
-                now = self._last_use[tp.topic] = self.clock.now()
+                now = self._last_use[topic] = self.clock.now()
                 batch = self.accumulator.append_batch(tp, records, size, now)
-                self._records += len(records)
+                self.calls.accept(len(records))
                 return batch
         except BaseException:
             self.client.wakeup()  # Ctrl-C may have come when the batch was in its queue already
@@ -482,10 +523,12 @@ class ProducerDelegate:
         The block gets the results of the batches that are not done yet.
         """
         self.check_open()
-        with self.condition:
-            waiting = self.accumulator.incomplete()
-            self.accumulator.flush()
+        call = CallThatWaits()
+        began_at = self.clock.now()
         try:
+            with self.condition:
+                waiting = self.accumulator.incomplete()
+                self.accumulator.flush_calls.add(call)
             if waiting:
                 self.client.wakeup()
             yield waiting
@@ -493,7 +536,8 @@ class ProducerDelegate:
                 raise self.sender.closed_error()
         finally:
             with self.condition:
-                self.accumulator.flush(False)
+                self.accumulator.flush_calls.discard(call)
+            self.calls.add("flush", self.clock.now() - began_at)
 
     # ------------------------------------------------------------ transactions
 
@@ -501,7 +545,7 @@ class ProducerDelegate:
         """Begin a transaction."""
         self.check_open()
         transactions = self._require_transactions()
-        with self.condition:
+        with self.calls.timed("begin"), self.condition:
             transactions.begin()
 
     def adding_offsets(
@@ -614,18 +658,11 @@ class ProducerDelegate:
     # ------------------------------------------------------------ state, and the end
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name."""
-        sender = self.sender
+        """Return the metrics by group and name. Any thread may call this."""
+        found = self.metric_source.by_group()
         return {
-            "producer-metrics": {
-                "record-send-total": self._records + self._appender.records,
-                "batch-send-total": sender.sent_batches,
-                "outgoing-byte-total": sender.sent_bytes,
-                "record-retry-total": sender.retried_batches,
-                "record-error-total": sender.failed_records,
-                "buffer-total-bytes": self.config.buffer_memory,
-                "buffer-available-bytes": self.config.buffer_memory - self.accumulator.memory_used,
-            }
+            group: {name: NO_SAMPLE if value is None else value for name, value in values.items()}
+            for group, values in found.items()
         }
 
     def close(self, timeout_ms: float | None) -> None:
@@ -634,6 +671,7 @@ class ProducerDelegate:
         if self._pid != os.getpid():
             self.closed = True
             return
+        self.metric_source.close()
         with self.condition:
             self.closed = True
             self._appender.close()
@@ -748,9 +786,11 @@ class ProducerDelegate:
 
     def _room_steps(self, size: int, deadline: float) -> Steps[None]:
         """Wait until ``size`` bytes may be free."""
-        with self.condition:
-            self.accumulator.add_memory_pressure()
+        call = CallThatWaits()
+        began_at = self.clock.now()
         try:
+            with self.condition:
+                self.accumulator.calls_for_memory.add(call)
             while True:
                 with self.condition:
                     if self.accumulator.closing:
@@ -758,6 +798,7 @@ class ProducerDelegate:
                     if self.accumulator.has_room(size):
                         return
                     if self.clock.now() >= deadline:
+                        self.calls.add("exhausted", 0.0)
                         raise BufferExhaustedError(
                             f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}) within "
                             f"max_block_ms ({self.config.max_block_ms} ms): records are made faster than the brokers "
@@ -773,7 +814,8 @@ class ProducerDelegate:
                 yield Wait(None, deadline, change=change)
         finally:
             with self.condition:
-                self.accumulator.add_memory_pressure(False)
+                self.accumulator.calls_for_memory.discard(call)
+            self.calls.add("memory_waits", self.clock.now() - began_at)
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish the metadata of our topics."""

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Never, Protocol, Self, runtime_checkable
 
 from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
+from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -174,12 +175,27 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name.
+        """Return the metrics by group and name. The names are those of Java's producer, and some of our own.
+
+        Any thread may call this at any time, also while another call waits, and after :meth:`close`. Rates, averages
+        and maxima are those of the last minute (``metrics_sample_window_ms``, ``metrics_num_samples``). Without an
+        event in that time a rate is 0.0, and an average or a maximum is NaN.
 
         Example::
 
             future = producer.send("orders", b"tea")
             producer.metrics()["producer-metrics"]["record-send-total"] >= 1  # True
+        """
+        ...
+
+    def metric_table(self) -> list[Metric]:
+        """Return each metric with its name, group, tags, unit, description and value.
+
+        Any thread may call this at any time. A value that does not exist is NaN.
+
+        Example::
+
+            slow = [metric for metric in producer.metric_table() if metric.name == "request-latency-max"]
         """
         ...
 

@@ -22,6 +22,7 @@ from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
+from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import Steps, drive
 from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
@@ -188,7 +189,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     # ------------------------------------------------------------ transactions
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
-        self._await(lambda transactions: transactions.initialize(), timeout_ms)
+        self._await("init", lambda transactions: transactions.initialize(), timeout_ms)
 
     def begin_transaction(self) -> None:
         self._delegate.begin_transaction()
@@ -201,13 +202,13 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     ) -> None:
         begin = self._delegate.adding_offsets(offsets, group_metadata)
         if begin is not None:
-            self._await(begin, timeout_ms)
+            self._await("offsets", begin, timeout_ms)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        self._await(lambda transactions: transactions.commit(), timeout_ms)
+        self._await("commit", lambda transactions: transactions.commit(), timeout_ms)
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        self._await(lambda transactions: transactions.abort(), timeout_ms)
+        self._await("abort", lambda transactions: transactions.abort(), timeout_ms)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -231,11 +232,14 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             except KafkaError as error:
                 _log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
 
-    def _await(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
-        """Begin a call that the sender's thread completes, and wait for its outcome."""
+    def _await(
+        self, name: str, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None
+    ) -> None:
+        """Begin a call that the sender's thread completes, and wait for its outcome. ``name`` is that of its timing."""
         seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
-        result = self._delegate.begin_call(begin)
-        result.wait(seconds)
+        with self._delegate.calls.timed(name):
+            result = self._delegate.begin_call(begin)
+            result.wait(seconds)
         self._delegate.check_outcome(result, seconds)
 
     def partitions_for(self, topic: str) -> set[int]:
@@ -243,6 +247,9 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     def metrics(self) -> dict[str, dict[str, float]]:
         return self._delegate.metrics()
+
+    def metric_table(self) -> list[Metric]:
+        return self._delegate.metric_source.table()
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         checked_seconds("close", positional, timeout_ms)

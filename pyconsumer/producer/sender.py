@@ -64,10 +64,12 @@ from pyconsumer.errors import (
     UnknownServerError,
     for_code,
 )
+from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.producer.accumulator import RecordAccumulator
 from pyconsumer.producer.future import mark_sender_thread
 from pyconsumer.producer.implementation import BatchBuilder, ProducerBatch
+from pyconsumer.producer.metrics import SendCounters
 from pyconsumer.producer.transaction_errors import RequestKind
 from pyconsumer.producer.transaction_requests import call_for, rejects_topic_id, take_response
 from pyconsumer.protocol.api_keys import ApiKey
@@ -130,6 +132,7 @@ class Sender:
         failures: the reasons, in words, why no metadata has arrived since it was last requested.
         failure: the reason why the thread has ended by itself. Otherwise None.
         at_exit: True if the interpreter is ending. Batches then do not linger.
+        counters: the counters of batches and topics.
     """
 
     def __init__(
@@ -175,10 +178,7 @@ class Sender:
         self.dropped: Counter[str] = Counter()
         self.failures = "nothing has failed so far"
         self.turns = 0
-        self.sent_batches = 0
-        self.sent_bytes = 0
-        self.retried_batches = 0
-        self.failed_records = 0
+        self.counters = SendCounters(windows_of(config), clock.now())
 
     # ------------------------------------------------------------ the thread
 
@@ -445,10 +445,9 @@ class Sender:
             if taken and transactions is not None:
                 transactions.on_sent()
         batches: list[ProducerBatch] = []
-        size = 0
         for batch in taken:
             try:
-                size += len(self._accumulator.build(batch, transactional=transactions is not None))
+                self._accumulator.build(batch, transactional=transactions is not None)
             except Exception as error:  # a bug of ours must not block the partition, or lose the other batches
                 self._fail_broken(batch, error)
                 continue
@@ -487,8 +486,7 @@ class Sender:
             max_version=max_version if known else min(max_version or 99, FIRST_VERSION_WITH_TOPIC_IDS - 1),
             expect_response=self._config.acks != 0,
         )
-        self.sent_batches += len(batches)
-        self.sent_bytes += size
+        self.counters.requested(batches, self._clock.now())
         future.add_callback(lambda done: self._on_done(node, batches, names, done))
 
     def _fail_broken(self, batch: ProducerBatch, cause: Exception) -> None:
@@ -536,6 +534,7 @@ class Sender:
             return
         message = future.value.message
         assert isinstance(message, ProduceResponse)
+        self.counters.responded(message.throttle_time_ms, now)
         responses: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in message.responses:
             name = topic.name or names.get(bytes(topic.topic_id), "")
@@ -572,7 +571,7 @@ class Sender:
             and now < batch.created_at + self._config.delivery_timeout_ms / 1000
             and not batch.result.done
         ):
-            self.retried_batches += 1
+            self.counters.repeated(batch, now)
             if new_id:
                 if batch.producer == self._producer:
                     self._need_new_id = True
@@ -588,6 +587,7 @@ class Sender:
         self._finish(batch, -1, -1, error)
 
     def _split(self, batch: ProducerBatch, now: float) -> None:
+        self.counters.split(now)
         size = len(batch.data or b"")
         half = max(1, min(size // 2, self._config.batch_size))
         self._report_split(batch, size, half, now)
@@ -652,7 +652,7 @@ class Sender:
         elif batch.uncertain and batch.base_sequence >= 0 and batch.producer == self._producer:
             self._need_new_id = True  # the broker may or may not have it: the next sequence number would be a guess
         if self._settle(batch, -1, -1, error):
-            self.failed_records += batch.record_count
+            self.counters.gave_up(batch, self._clock.now())
             if self._lost is not None:
                 topic = batch.topic_partition.topic
                 self._lost[topic] = self._lost.get(topic, 0) + batch.record_count

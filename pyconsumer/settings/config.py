@@ -49,6 +49,7 @@ from pyconsumer.structs import Address
 if TYPE_CHECKING:
     import ssl
 
+    from pyconsumer.metrics.source import MetricsReporter
 
 __all__ = [
     "CLIENT_HINTS",
@@ -489,6 +490,10 @@ class Config:
         found: Self = self._settings.build({**options, **changes})
         return found
 
+    def shown(self) -> dict[str, Any]:
+        """Return the values of all settings that are not secret, by name."""
+        return {setting.name: getattr(self, setting.name) for setting in self._settings if not setting.secret}
+
     def as_dict(self) -> dict[str, Any]:
         """Return the values of all settings by name."""
         return {name: getattr(self, name) for name in self._settings.by_name}
@@ -662,6 +667,9 @@ class ClientConfig(Config):
     sasl_plain_username: str | None
     sasl_plain_password: str | None
     sasl_oauth_token_provider: Any
+    metrics_sample_window_ms: int
+    metrics_num_samples: int
+    metric_reporters: tuple[MetricsReporter, ...]
 
     @property
     def uses_tls(self) -> bool:
@@ -915,6 +923,25 @@ CLIENT_SETTINGS: Final = (
         Function("token", nullable=True, type_text="Callable[[], str] | TokenProvider"),
         "For OAUTHBEARER: an object with `token() -> str`, or a function, that returns a valid JWT.",
         secret=True,  # a token given by mistake instead
+    ),
+    Setting(
+        "metrics_sample_window_ms",
+        30_000,
+        Duration(1),
+        "The time of one window in which rates, averages and maxima of the metrics are computed.",
+    ),
+    Setting(
+        "metrics_num_samples",
+        2,
+        Integer(1),
+        "The number of complete windows that count beside the current one.",
+    ),
+    Setting(
+        "metric_reporters",
+        (),
+        ListOf(Function("init", type_text="MetricsReporter")),
+        "Objects with the methods `configure`, `init` and `close` of `pyconsumer.metrics.MetricsReporter`: they get the"
+        " metrics of this client.",
     ),
 )
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypedDict
 
 from pyconsumer.generic import TokenProvider
+from pyconsumer.metrics.source import MetricsReporter
 
 __all__ = ["ClientSettings"]
 
@@ -136,3 +137,14 @@ class ClientSettings(TypedDict, total=False):
 
     sasl_oauth_token_provider: Callable[[], str] | TokenProvider | None
     """For OAUTHBEARER: an object with ``token() -> str``, or a function, that returns a valid JWT."""
+
+    metrics_sample_window_ms: int
+    """The time of one window in which rates, averages and maxima of the metrics are computed."""
+
+    metrics_num_samples: int
+    """The number of complete windows that count beside the current one."""
+
+    metric_reporters: Iterable[MetricsReporter]
+    """Objects with the methods ``configure``, ``init`` and ``close`` of ``pyconsumer.metrics.MetricsReporter``: they
+    get the metrics of this client.
+    """

@@ -58,6 +58,7 @@ from pyconsumer.errors import (
     WakeupError,
 )
 from pyconsumer.generic import Deserializer, K, V
+from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import RequestFuture, refuse_awaitable
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
@@ -657,8 +658,10 @@ class MockConsumer(Consumer[K, V]):
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self, raw: bool = False) -> Metrics:
-        self._check_open()
         return {}
+
+    def metric_table(self) -> list[Metric]:
+        return []
 
     def wakeup(self) -> None:
         self._woken = True

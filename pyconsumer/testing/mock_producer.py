@@ -31,6 +31,7 @@ from pyconsumer.errors import (
     TransactionAbortedError,
 )
 from pyconsumer.generic import Header, NewKey, NewValue, RawInput, SentK, SentV, Serializer
+from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.arguments import (
     checked_choice,
     checked_headers,
@@ -370,6 +371,10 @@ class MockProducer(Producer[SentK, SentV]):
         names = ("batch-send-total", "outgoing-byte-total", "record-retry-total", "record-error-total")
         memory = {"buffer-total-bytes": 0, "buffer-available-bytes": 0}
         return {"producer-metrics": {"record-send-total": sent, **dict.fromkeys(names, 0), **memory}}
+
+    def metric_table(self) -> list[Metric]:
+        """Return an empty list: a mock has no network, and nobody scrapes it."""
+        return []
 
     # -- transactions ------------------------------------------------------------------------------------------------
 

@@ -77,6 +77,7 @@ class AsyncWorkers(WorkersBase):
         if not isinstance(consumer, AsyncKafkaConsumer):
             raise ConfigurationError(f"AsyncWorkers needs an AsyncKafkaConsumer, not {consumer!r}: Workers has threads")
         self._idle: deque[asyncio.Future[None]] = deque()
+        self._waking = False
         self._observers: list[asyncio.Future[None]] = []
         super().__init__(consumer, handle, **settings)
         self._commit: asyncio.Task[None] | None = None
@@ -84,7 +85,13 @@ class AsyncWorkers(WorkersBase):
         self._gathers = asyncio.Lock()  # one task at a time waits for a batch
 
     def _new_schedule(self) -> Schedule:
-        return self._schedule_with(self._wake)
+        return self._schedule_with(self._wake_one)
+
+    def _wake_one(self, _: int = 1) -> None:
+        """Wake a task for a record that is ready, unless one is on its way (rule 6 of :mod:`.schedule`)."""
+        if self._idle and not self._waking:
+            self._waking = True
+            self._wake(1)
 
     def _wake(self, count: int) -> None:
         idle = self._idle
@@ -224,6 +231,8 @@ class AsyncWorkers(WorkersBase):
                     return
                 await self._until_ready()
                 continue
+            if self._idle and schedule.has_ready:
+                self._wake_one()
             try:
                 await self._process(task, timeout)
             except asyncio.CancelledError:
@@ -327,11 +336,14 @@ class AsyncWorkers(WorkersBase):
         future = asyncio.get_running_loop().create_future()
         self._idle.append(future)
         due = self._schedule.until_due()
-        if due is None:
-            await future
-        else:
-            await asyncio.wait([future], timeout=due)
-            future.cancel()
+        try:
+            if due is None:
+                await future
+            else:
+                await asyncio.wait([future], timeout=due)
+                future.cancel()
+        finally:
+            self._waking = False
 
     async def _bury(self, task: Task, letter: Letter | None) -> None:
         if letter is None:

@@ -98,6 +98,7 @@ class Workers(WorkersBase):
         super().__init__(consumer, handle, **settings)
         check_choice(run_in, "run_in", ("threads", "processes", "inline"))
         self._run_in = run_in
+        self._takes_as_they_came = False  # the function gets records as the consumer returned them
         if run_in == "processes":
             try:
                 pickle.dumps(handle)
@@ -128,6 +129,7 @@ class Workers(WorkersBase):
         try:
             lent = self._lent = LentConsumer(consumer)
             self._deserialization = lent.deserialization
+            self._takes_as_they_came = self._deserialization is None and self._batch is None
             pool = self._pool()
             lent.listen(_Listener(self, lent.listener))
             if self._transactions is not None:
@@ -238,7 +240,7 @@ class Workers(WorkersBase):
         """
         try:
             try:
-                record = self.argument(task)
+                record = task.record if self._takes_as_they_came else self.argument(task)
             except Exception as error:
                 return self._bury(task, self.undeserialized(task, error))
             value = None

@@ -6,10 +6,12 @@ Rules
    when the program died that owns it.
 2. Ctrl-C in a terminal, and often SIGTERM, go to all processes of the program. They are ignored here: the owner
    decides.
-3. Results go back at once after an exception, and if the function takes long. Else several are reported
+3. The owner may take back records that did not begin, by a mark. A record begins, and is taken back, under a lock. The
+   child ends its list at such a record. It reports the end of each list, so that marks never belong to another one.
+4. Results go back at once after an exception, and if the function takes long. Else several are reported
    together (:data:`_REPORT_S`). Marks in shared memory show the finished ones, should this process be killed.
-4. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
-5. Records that the function returns go back pickled. A record with results is not marked as done: should this process
+5. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
+6. Records that the function returns go back pickled. A record with results is not marked as done: should this process
    be killed before they have gone back, the function is called again.
 """
 
@@ -24,28 +26,30 @@ from typing import Any, Final
 
 from pyconsumer.workers.results import records_of
 
-__all__ = ["DONE", "RETURNED", "RUNNING", "serve"]
+__all__ = ["DONE", "RETURNED", "RUNNING", "TAKEN_BACK", "serve"]
 
 RUNNING: Final = 1  #: mark of the record whose function was called
 DONE: Final = 2  #: mark of a record whose function has returned
 RETURNED: Final = 3  #: mark of a record whose function has returned results
+TAKEN_BACK: Final = 4  #: mark of a record that the owner has taken back
 
 _REPORT_S: Final = 0.005
 
 
-def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, has_results: bool = False) -> None:
+def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, lock: Any, has_results: bool = False) -> None:
     """Process records until the pipe ends.
 
     Args:
-        pipe: brings lists of pickled records, and takes lists of results. A result is None for a record that is done,
-            the pickled records that the function has returned, or its exception.
+        pipe: brings lists of pickled records, and takes lists of results, with True if the list ends. A result is None
+            for a record that is done, the pickled records that the function has returned, or its exception.
         handle: the function.
         marks: bytes in shared memory, one for each record of a list.
+        lock: guards the beginning of a record.
         has_results: True if the function's value is of interest.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    pipe.send([])
+    pipe.send(([], True))
     while True:
         try:
             records = pipe.recv()
@@ -54,7 +58,10 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, has_result
         results: list[BaseException | bytes | None] = []
         reported = time.monotonic()
         for place, record in enumerate(records):
-            marks[place] = RUNNING
+            with lock:
+                if marks[place] == TAKEN_BACK:
+                    break
+                marks[place] = RUNNING
             result = _call(handle, record, has_results)
             results.append(result)
             now = time.monotonic()
@@ -62,11 +69,10 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, has_result
             if not failed:
                 marks[place] = DONE if result is None else RETURNED
             if failed or now - reported > _REPORT_S:
-                pipe.send(results)
+                pipe.send((results, False))
                 results = []
                 reported = now
-        if results:
-            pipe.send(results)
+        pipe.send((results, True))
 
 
 def _call(handle: Callable[[Any], Any], record: bytes, has_results: bool) -> BaseException | bytes | None:

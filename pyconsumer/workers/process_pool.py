@@ -4,15 +4,18 @@ Rules
 
 1. A process gets a chunk of tasks, at most :data:`CHUNK`, of different keys: so the order by key holds. It reports each
    one. Its thread waits for that no longer than ``timeout_ms`` for each task.
-2. A process that dies, or is killed for a task that lasted too long, is replaced. The attempt of the task that it was
+2. A chunk has as many tasks as take about :data:`_CHUNK_S`, by the time of the last chunk. If a task lasts longer, the
+   tasks behind it are taken back, so that other processes may have them.
+3. A process that dies, or is killed for a task that lasted too long, is replaced. The attempt of the task that it was
    working on counts as failed. The tasks of the chunk behind it did not begin, and are put back. Marks in shared memory
    show which one it was.
-3. A process that dies before it can begin ends all work: the next one would die, too.
-4. Processes are made by ``forkserver``, or ``spawn`` where there is none: a fork would copy the locks of other threads.
+4. A process that dies before it can begin ends all work: the next one would die, too.
+5. Processes are made by ``forkserver``, or ``spawn`` where there is none: a fork would copy the locks of other threads.
 """
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import pickle
@@ -23,7 +26,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, Protocol
 
 from pyconsumer.errors import KafkaTimeoutError
-from pyconsumer.workers.child import DONE, RUNNING, serve
+from pyconsumer.workers.child import DONE, RUNNING, TAKEN_BACK, serve
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.thread_pool import Pool
 
@@ -31,6 +34,9 @@ __all__ = ["ProcessPool", "WorkerDiedError"]
 
 #: Most tasks that a process gets at once.
 CHUNK: Final = 32
+_CHUNK_S: Final = 0.02
+#: Longest wait for the lock of a child, which holds it for a moment only, unless it died (seconds).
+_LOCK_S: Final = 1.0
 
 
 class WorkerDiedError(RuntimeError):
@@ -93,15 +99,21 @@ class ProcessPool(Pool):
     def _work(self) -> None:
         child: _Child | None = None
         chunk: list[Task] = []
+        size = 1
         try:
             while (first := self._schedule.wait_for_task()) is not None:
-                chunk = self._more(first)
+                chunk = self._more(first, size)
                 if child is None:
                     child = _Child(self._context, self._handle, self._chunk, self._has_results)
                     self._children.add(child)
                     if not self._has_begun(child, chunk):
                         return
-                if not self._process(child, chunk):
+                began = time.monotonic()
+                if self._process(child, chunk):
+                    lasted = (time.monotonic() - began) / len(chunk)
+                    size = max(1, min(self._chunk, 2 * len(chunk), int(_CHUNK_S / max(lasted, 1e-6))))
+                else:
+                    size = 1
                     self._children.discard(child)
                     child.kill()
                     child = None
@@ -129,10 +141,12 @@ class ProcessPool(Pool):
             return False
         return True
 
-    def _more(self, first: Task) -> list[Task]:
+    def _more(self, first: Task, most: int) -> list[Task]:
         chunk = [first]
+        if most == 1:
+            return chunk
         with self._schedule.lock:
-            while len(chunk) < self._chunk and (task := self._schedule.next_task()) is not None:
+            while len(chunk) < most and (task := self._schedule.next_task()) is not None:
                 chunk.append(task)
         return chunk
 
@@ -163,10 +177,16 @@ class ProcessPool(Pool):
             for task in reversed(sent):
                 self._schedule.give_back(task)
             return False
-        done = 0
-        while done < len(sent):
+        done, is_over = 0, False
+        until = math.inf if self._timeout is None else time.monotonic() + self._timeout
+        while not is_over:
             try:
-                results = child.receive(self._timeout)
+                if len(sent) - done > 1 and not child.has_results(_CHUNK_S):
+                    begun = child.take_back(len(sent))
+                    for task in reversed(sent[begun:]):
+                        self._schedule.give_back(task)
+                    del sent[begun:]
+                results, is_over = child.receive(None if until == math.inf else max(0.0, until - time.monotonic()))
             except TimeoutError:
                 lasted = (
                     f"the function has not returned within {(self._timeout or 0) * 1000:.0f} ms, its process was ended"
@@ -176,6 +196,8 @@ class ProcessPool(Pool):
             except (EOFError, OSError):
                 died = WorkerDiedError(f"the worker process {child.describe()}")
                 return self._lost(sent[done:], child.marks[done:], died)
+            if self._timeout is not None:
+                until = time.monotonic() + self._timeout
             returned: list[tuple[Task, Any]] = []
             for result in results:
                 task = sent[done]
@@ -227,7 +249,8 @@ class _Child:
         self._pipe: Connection
         self._pipe, theirs = context.Pipe()
         self._marks = context.RawArray("B", chunk)
-        arguments = (theirs, handle, self._marks, has_results)
+        self._lock = context.Lock()
+        arguments = (theirs, handle, self._marks, self._lock, has_results)
         self._process = context.Process(target=serve, args=arguments, daemon=True, name="pyconsumer-worker")
         self._process.start()
         theirs.close()
@@ -240,8 +263,28 @@ class _Child:
         self._marks[:] = bytes(len(self._marks))
         self._pipe.send(records)
 
-    def receive(self, timeout: float | None) -> list[BaseException | bytes | None]:
-        """Return the results of the next tasks: None, the pickled records that were returned, or the exception.
+    def has_results(self, timeout: float) -> bool:
+        """Wait for results or the end of the process, at most for a time in seconds. Return False if there is none."""
+        return self._pipe.poll(timeout)
+
+    def take_back(self, count: int) -> int:
+        """Take back the records that did not begin. Return how many have begun, of as many as were sent."""
+        if not self._lock.acquire(timeout=_LOCK_S):
+            return count  # it died with it
+        try:
+            begun = 0
+            while begun < count and self._marks[begun]:
+                begun += 1
+            for place in range(begun, count):
+                self._marks[place] = TAKEN_BACK
+            return begun
+        finally:
+            self._lock.release()
+
+    def receive(self, timeout: float | None) -> tuple[list[BaseException | bytes | None], bool]:
+        """Return the results of the next tasks, and True if there are no more of the chunk.
+
+        A result is None, the pickled records that were returned, or the exception.
 
         Raises:
             TimeoutError: there is none in time.
@@ -249,7 +292,7 @@ class _Child:
         """
         if not self._pipe.poll(timeout):
             raise TimeoutError
-        found: list[BaseException | bytes | None] = self._pipe.recv()
+        found: tuple[list[BaseException | bytes | None], bool] = self._pipe.recv()
         return found
 
     def describe(self) -> str:

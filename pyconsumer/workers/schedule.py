@@ -1,6 +1,6 @@
 """The schedule: which record may be processed next, and which are done.
 
-State, all of it under one lock
+State, all of it under one lock. A finished record takes it once, and the next task once.
 
 * *ready*: tasks that a worker may take, in the order in which they became ready.
 * *lanes*: for each key or partition with a task that is not done, the tasks that wait behind it.
@@ -19,6 +19,8 @@ Rules
 4. A partition is stopped after an error that cannot be dealt with: no more of its tasks start, and it is not committed
    beyond the record.
 5. ``close`` lets no more tasks start. Those that run may finish.
+6. One thread at a time is woken for tasks. When it takes one and another is ready, it wakes the next thread. So threads
+   sleep on if one of them is quick enough for all tasks, and all of them work soon if it is not.
 
 There is no I/O here, and no thread. The clock is given.
 """
@@ -26,19 +28,24 @@ There is no I/O here, and no thread. The clock is given.
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
-from pyconsumer.consumer.progress import RecordProgress
+from pyconsumer.consumer.progress import PartitionProgress, SharedProgress
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.workers.settings import Order, Retry
 
 __all__ = ["Schedule", "Task"]
+
+
+#: Lanes of a partition that are kept for the next keys. A new one takes half a kilobyte.
+_MOST_SPARE: Final = 1_000
 
 
 class _Share:
@@ -49,36 +56,32 @@ class _Share:
         held: True if no more of its tasks start, since it is about to be dropped.
         lanes: the tasks that wait, by lane. A lane is here as long as one of its tasks is not done.
         running: the tasks that run, and since when.
+        spare: lanes without a task, for the next keys.
         undone, size: its tasks that are not done, and their bytes.
+        progress: its records that are finished.
     """
 
-    __slots__ = ("alive", "held", "lanes", "running", "size", "tp", "undone")
+    __slots__ = ("alive", "held", "lanes", "progress", "running", "size", "spare", "tp", "undone")
 
-    def __init__(self, tp: TopicPartition) -> None:
+    def __init__(self, tp: TopicPartition, progress: PartitionProgress) -> None:
         self.tp = tp
+        self.progress = progress
         self.alive = True
         self.held = False
         self.lanes: dict[Hashable, deque[Task]] = {}
+        self.spare: list[deque[Task]] = []
         self.running: dict[Task, float] = {}
         self.undone = 0
         self.size = 0
 
-    def add(self, task: Task) -> bool:
-        """Take a new task. Return True if it is ready, False if it waits behind another one."""
-        self.undone += 1
-        self.size += task.size
-        lane = task.lane
-        if lane is None:
-            return True
-        waiting = self.lanes.get(lane)
-        if waiting is None:
-            self.lanes[lane] = deque()
-            return True
-        waiting.append(task)
-        return False
+    def count(self, records: int, size: int) -> None:
+        """Count new tasks, and their bytes."""
+        self.undone += records
+        self.size += size
 
     def settle(self, task: Task) -> Task | None:
         """Note that a task is done. Return the one that waited behind it."""
+        self.running.pop(task, None)
         self.undone -= 1
         self.size -= task.size
         lane = task.lane
@@ -88,6 +91,8 @@ class _Share:
         if waiting:
             return waiting.popleft()
         del self.lanes[lane]
+        if len(self.spare) < _MOST_SPARE:
+            self.spare.append(waiting)
         return None
 
     def hold(self) -> None:
@@ -150,7 +155,7 @@ class Schedule:
         on_ready: Callable[[int], None] | None = None,
     ) -> None:
         self.lock = threading.Lock()
-        self.progress = RecordProgress(gaps=True)
+        self.progress = SharedProgress(self.lock)
         self.changed = threading.Condition(self.lock)  #: a task was done
         self.work = threading.Condition(self.lock)  #: a task is ready, or ``close``
         self.failure: BaseException | None = None
@@ -162,7 +167,10 @@ class Schedule:
         self._order = order
         self._retry = retry
         self._now = now
-        self._on_ready = on_ready or self.work.notify
+        self._sleeping = 0  # threads that wait for a task
+        self._waking = False  # one of them was woken, and has not run since
+        self._alarm = math.inf  # when one of them wakes up by itself
+        self._on_ready = on_ready or self._wake
         self._shares: dict[TopicPartition, _Share] = {}
         self._ready: deque[Task] = deque()
         self._later: list[tuple[float, int, Task]] = []
@@ -175,36 +183,41 @@ class Schedule:
 
     def add(self, records: ConsumerRecords[Any, Any]) -> None:
         """Take over the result of a poll."""
-        todo = self.progress.add(records)
-        if not todo:
-            return
         with self.lock:
             before = len(self._ready)
-            share: _Share | None = None
-            for record in todo:
-                if share is None or share.tp[1] != record.partition or share.tp[0] != record.topic:
-                    tp = TopicPartition(record.topic, record.partition)
+            for tp, todo in self.progress.added(records):
+                if todo and tp not in self._stopped:
                     share = self._shares.get(tp)
                     if share is None:
-                        share = self._shares[tp] = _Share(tp)
-                if share.tp not in self._stopped:
-                    self._add(record, share)
-            self._on_ready(len(self._ready) - before)
+                        share = self._shares[tp] = _Share(tp, self.progress.of(tp))
+                    self._add(todo, share)
+            added = len(self._ready) - before
+            if added:
+                self._on_ready(added)
 
-    def _add(self, record: ConsumerRecord[Any, Any], share: _Share) -> None:
-        key, value = record.key, record.value
-        size = (len(key) if type(key) is bytes else 64) + (len(value) if type(value) is bytes else 64)
-        order = self._order
-        lane: Hashable = None
-        if order == "partition":
-            lane = True
-        elif order is not None and key is not None:
-            lane = key if type(key) is bytes or type(key) is str else _hashable(key)
-        task = Task(record, share, lane, size)
-        self._undone += 1
-        self._bytes += size
-        if share.add(task):
-            self._ready.append(task)
+    def _add(self, records: list[ConsumerRecord[Any, Any]], share: _Share) -> None:
+        order, ready, lanes, spare = self._order, self._ready, share.lanes, share.spare
+        total = 0
+        for record in records:
+            key, value = record.key, record.value
+            size = (len(key) if type(key) is bytes else 64) + (len(value) if type(value) is bytes else 64)
+            total += size
+            if order is None or (key is None and order == "key"):
+                ready.append(Task(record, share, None, size))
+                continue
+            lane: Hashable = True
+            if order == "key":
+                lane = key if type(key) is bytes or type(key) is str else _hashable(key)
+            task = Task(record, share, lane, size)
+            waiting = lanes.get(lane)
+            if waiting is None:
+                lanes[lane] = spare.pop() if spare else deque()
+                ready.append(task)
+            else:
+                waiting.append(task)
+        share.count(len(records), total)
+        self._undone += len(records)
+        self._bytes += total
 
     def room(self, most_records: int, most_bytes: int) -> int:
         """Return how many records fit beside those that are not done, 0 if none does."""
@@ -253,9 +266,32 @@ class Schedule:
         with self.lock:
             while True:
                 task = self.next_task()
-                if task is not None or self.closed:
+                if task is not None:
+                    if self._sleeping and (self._ready or (self._later and self._later[0][0] < self._alarm)):
+                        self._wake()
                     return task
-                self.work.wait(self.until_due())
+                if self.closed:
+                    return None
+                due = self.until_due()
+                at = math.inf if due is None else self._now() + due
+                self._alarm = min(self._alarm, at)
+                self._sleeping += 1
+                self.work.wait(due)
+                self._sleeping -= 1
+                self._waking = False
+                if at <= self._alarm:
+                    self._alarm = math.inf  # perhaps too late for another thread, which is woken once too often then
+
+    @property
+    def has_ready(self) -> bool:
+        """Return True if a task is ready."""
+        return bool(self._ready)
+
+    def _wake(self, _: int = 1) -> None:
+        """Wake a thread for a task that is ready or due later, unless one is on its way (rule 6)."""
+        if self._sleeping and not self._waking:
+            self._waking = True
+            self.work.notify()
 
     def until_due(self) -> float | None:
         """Return the seconds until a task that failed is due. None if there is none."""
@@ -275,11 +311,11 @@ class Schedule:
 
     def finish(self, task: Task) -> None:
         """Note that a record is done."""
-        record = task.record
-        if task.share.alive:
-            self.progress.finish(record)
         with self.lock:
-            self.finished += task.share.alive
+            share = task.share
+            if share.alive:
+                self.finished += 1
+                share.progress.finish(task.record.offset)
             self._settle(task)
 
     def fail(self, task: Task, error: BaseException, wall_ms: int, *, for_good: bool = False) -> bool:
@@ -306,7 +342,7 @@ class Schedule:
             task.share.running.pop(task, None)
             self._push_later(task, self._retry.pause(task.attempt))
             self.changed.notify_all()
-            self.work.notify()  # a thread that waits longer than that
+            self._wake()  # a thread that waits longer than that
             return True
 
     def postpone(self, task: Task, pause: float) -> None:
@@ -317,7 +353,7 @@ class Schedule:
             if task.share.alive:
                 self._push_later(task, pause)
             self.changed.notify_all()
-            self.work.notify()
+            self._wake()
 
     def _push_later(self, task: Task, pause: float) -> None:
         heapq.heappush(self._later, (self._now() + pause, next(self._number), task))
@@ -358,9 +394,10 @@ class Schedule:
 
     def _settle(self, task: Task) -> None:
         share = task.share
-        share.running.pop(task, None)
         if not share.alive:
-            self.changed.notify_all()
+            share.running.pop(task, None)
+            if self._watchers:
+                self.changed.notify_all()
             return
         self._undone -= 1
         self._bytes -= task.size

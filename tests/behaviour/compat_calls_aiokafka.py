@@ -472,6 +472,25 @@ async def records_of_a_batch(world: Any) -> Any:
 
 
 @aio
+async def a_batch_without_a_partition(world: Any) -> Any:
+    """FastStream sends its batches so."""
+    asked = []
+
+    def last(key: bytes | None, partitions: list[int], available: list[int]) -> int:
+        asked.append((key, sorted(partitions)))
+        return max(partitions)
+
+    chosen = []
+    for more in ({"partitioner": last}, {}):
+        producer = await world.started(world.producer(**more))
+        batch = producer.create_batch()
+        batch.append(key=b"k", value=b"v", timestamp=None)
+        found = await (await producer.send_batch(batch, world.topic, partition=None))
+        chosen.append(found.partition if more else found.partition in (await producer.partitions_for(world.topic)))
+    return chosen, asked
+
+
+@aio
 async def a_batch_is_full(world: Any) -> Any:
     batch = (await world.started(world.producer(max_batch_size=1000))).create_batch()
     taken = [batch.append(key=None, value=bytes(size), timestamp=None) is None for size in (600, 600, 10)]

@@ -9,7 +9,6 @@ import os
 import sys
 import uuid
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -26,6 +25,7 @@ from tests.behaviour.raw_members import Connect, fetch_offset
 from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioProducer
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
+from tests.support.faces import FACES, faces_of
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
@@ -77,7 +77,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     Apache Kafka, too. (The source and the sink reach brokers only through our clients. The clients' own tests show that
     both brokers answer alike.) Tests marked ``twins`` read with the other decoder, too, on the embedded broker. Those
     also marked ``ahead`` read topics in zstd, too, with 0, 1 and 4 threads that decompress. Tests marked ``faces`` use
-    the clients for asyncio, too. With ``PYCONSUMER_FACES=alternate`` each uses one of the two, about half of them each.
+    the clients for asyncio, too. See :mod:`tests.support.faces` for ``PYCONSUMER_FACES``, by which some use one alone.
     Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
     if "cluster_kind" not in metafunc.fixturenames:
@@ -93,7 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         kinds += [pytest.param(kind, marks=pytest.mark.kafka) for kind in ("apache_old", "apache_new")]
     if metafunc.definition.get_closest_marker("faces") and _has_faces(metafunc.definition):
         metafunc.fixturenames.append("face")
-        metafunc.parametrize("face", _faces_of(metafunc.definition.originalname), indirect=True)
+        metafunc.parametrize("face", FACES, indirect=True)
     if not metafunc.definition.get_closest_marker("twins"):
         if metafunc.definition.get_closest_marker("consumer_protocol"):
             found = [kind for kind in _with_protocols(kinds) if kind.values[-1] == "consumer"]
@@ -146,11 +146,16 @@ def _with_protocols(kinds: list[Any]) -> list[Any]:
     return found
 
 
-def _faces_of(test: str) -> list[str]:
-    both = ["blocking", "asyncio"]
-    if os.environ.get("PYCONSUMER_FACES") == "alternate":
-        return [both[zlib.crc32(test.encode()) % 2]]
-    return both
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out the faces that this run does not use."""
+    items[:] = [item for item in items if _has_face_of_this_run(item)]
+
+
+def _has_face_of_this_run(item: pytest.Item) -> bool:
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    if "face" not in parameters or not isinstance(item, pytest.Function):
+        return True
+    return parameters["face"] in faces_of(item.originalname, str(parameters.get("cluster_kind", "embedded")))
 
 
 def _has_faces(definition: pytest.Item) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from collections import Counter, defaultdict
@@ -20,7 +21,7 @@ from pyconsumer.generic import PendingError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, WorkerDiedError, Workers
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
-from tests.support.worker_functions import dies_once, raises_unpicklable, slow_once
+from tests.support.worker_functions import dies_once, raises_unpicklable, slow_once, waits_for_the_others
 
 COUNT = 400
 KEYS = 20
@@ -424,6 +425,19 @@ def test_a_process_that_hangs_or_dies_costs_one_attempt_of_its_record(
         workers = Workers(consumer, function, run_in="processes", concurrency=8, **more)
         with pytest.raises(error, match=r"has not returned within 2000 ms|ended with status 3"):
             workers.run(until_caught_up=True)
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="there is one process for each processor, and this needs two")
+def test_a_slow_record_does_not_hold_up_the_records_behind_it_in_its_process(
+    cluster: Cluster, topic: str, group_id: str, tmp_path: Any
+) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(80):
+            producer.send(topic, b"%d" % n, headers=[("folder", str(tmp_path).encode())])
+    with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+        workers = Workers(consumer, waits_for_the_others, run_in="processes", concurrency=64)
+        workers.run(until_caught_up=True)
+        assert workers.status().finished == 80
 
 
 def test_an_exception_that_cannot_be_pickled_is_reported_by_its_text(

@@ -33,6 +33,8 @@ def test_no_rule_is_broken(protocol: str, block: int, simulated: dict[str, int])
         ("both", 26315),
         ("consumer", 5184),
         ("consumer", 20148),
+        # A commit that the network held came after its member, in the same epoch, had given up the partition.
+        ("consumer", 36008908),
     ],
 )
 def test_schedules_that_once_broke_a_rule(protocol: str, seed: int) -> None:

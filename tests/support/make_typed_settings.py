@@ -65,6 +65,7 @@ _HOMES = {
     "RecordDeserializationError": "pyconsumer.errors",
     "TokenProvider": "pyconsumer.generic",
     "DeadLetterSink": "pyconsumer.consumer.interface",
+    "MetricsReporter": "pyconsumer.metrics.source",
 }
 
 

@@ -65,7 +65,7 @@ def _build(library: Path) -> None:
     cython = [sys.executable, "-m", "cython", "-3", f"--module-name={_MODULE}", "-o", made, _SOURCES / "_native.pyx"]
     subprocess.run(cython, check=True, cwd=_ROOT)
     flags = [
-        "-O1",
+        "-O0",
         "-g0",
         "-fwrapv",
         "-fPIC",

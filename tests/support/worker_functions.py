@@ -17,6 +17,7 @@ __all__ = [
     "fails_with_seven",
     "raises_unpicklable",
     "slow_once",
+    "waits_for_the_others",
 ]
 
 
@@ -26,6 +27,19 @@ def slow_once(record: Any) -> None:
     if record.offset == 3 and not Path(marker).exists():
         Path(marker).touch()
         time.sleep(600)
+
+
+def waits_for_the_others(record: Any) -> None:
+    """Touch a file. At offset 40, wait until there are 79 of them in the folder that a header names."""
+    folder = Path(record.headers[-1][1].decode())
+    if record.offset != 40:
+        (folder / str(record.offset)).touch()
+        return
+    until = time.monotonic() + 20
+    while len(list(folder.iterdir())) < 79:
+        if time.monotonic() > until:
+            raise TimeoutError("the other records were held up")
+        time.sleep(0.01)
 
 
 def dies_once(record: Any) -> None:

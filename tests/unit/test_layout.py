@@ -24,7 +24,7 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "settings", "generic", "background_log", "child_python", "lazy_names"},
+    {"errors", "structs", "clock", "settings", "generic", "background_log", "child_python", "lazy_names", "metrics"},
     {"protocol", "assignors"},
     {"network"},
     {"schemas"},
@@ -46,6 +46,7 @@ _ALSO = {(a, b) for a in _LAYERS[0] for b in _LAYERS[0]} | {
 
 _MOST_LINES_OF_A_MODULE = 1000
 _LONG_MODULES = {
+    "pyconsumer/aio/interface.py": "made of the interfaces of the blocking clients: a docstring for each call",
     "pyconsumer/errors.py": "a table: an entry for each of Kafka's error codes",
 }
 _MOST_LINES_OF_A_FUNCTION = 100
@@ -62,7 +63,7 @@ _MANY_CLASSES = {
     "pyconsumer/network/client_requests.py": "a request, and the two places that it waits in",
     "pyconsumer/spark/readers.py": "batch and stream readers, and the task that both read with",
     "pyconsumer/broker/purgatory.py": "one small class for each kind of request that waits",
-    "pyconsumer/consumer/metrics.py": "counters only, grouped as the metrics are",
+    "pyconsumer/producer/metrics.py": "counters only, grouped as the metrics are",
     "pyconsumer/network/sasl.py": "one small class for each mechanism",
     "pyconsumer/protocol/records/columns.py": "columns by type, and what fills them",
     "pyconsumer/compat/aiokafka/internals.py": "views of a few lines, for programs that read internal names",
@@ -449,7 +450,7 @@ def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
     )
     bare, everything = map(int, _in_fresh_python(program).stdout.split())
     assert bare <= 40
-    assert everything <= 213
+    assert everything <= 224  # with those of the metrics
 
 
 #: Modules that assign to attributes of other objects, each with the reason; five, and no more.

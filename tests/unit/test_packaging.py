@@ -18,7 +18,8 @@ import pytest
 
 from tests.support.process import run
 
-pytestmark = pytest.mark.slow
+#: One process has all of them: it translates the sources to C once, and compiles them once for both kinds of wheels.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
 
 ROOT = Path(__file__).parents[2]
 _PTH = "pyconsumer-compat.pth"
@@ -47,6 +48,16 @@ def _build(what: str, tree: Path, into: Path) -> Path:
     run(command, cwd=tree, timeout_s=200).check()  # C is compiled
     (built,) = [path for path in into.iterdir() if path.is_file()]
     return built
+
+
+def _forget_compiled(tree: Path, files: str = "") -> None:
+    """Let the next build compile these files again, or all of them. The C that Cython has made stays."""
+    for folder in (tree / "build").glob("lib*"):
+        if files:
+            for file in folder.glob(files):
+                file.unlink()
+        else:
+            shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +96,10 @@ def test_a_release_wheel_brings_the_libraries_of_zstd_and_lz4(
         (links / f"{name}.so").symlink_to(Path(file).resolve())
     monkeypatch.setenv("PYCONSUMER_LINK_CODECS", "1")
     monkeypatch.setenv("LDFLAGS", f"-L{links}")
-    shutil.rmtree(tree / "build", ignore_errors=True)
+    _forget_compiled(tree, "pyconsumer/protocol/records/_native.*")  # the one that is linked with the libraries
     (tmp_path / "built").mkdir()
     built = _build("wheel", tree, tmp_path / "built")
-    shutil.rmtree(tree / "build")
+    _forget_compiled(tree)
     run([sys.executable, "-m", "auditwheel", "repair", "-w", str(tmp_path / "repaired"), str(built)]).check()
 
     (repaired,) = (tmp_path / "repaired").iterdir()
@@ -166,7 +177,7 @@ def test_pip_installs_and_removes_the_file_that_python_reads_at_each_start(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
-    shutil.rmtree(tree / "build", ignore_errors=True)
+    _forget_compiled(tree)
     (tmp_path / "built").mkdir()
     run([sys.executable, "-c", _BUILD.format(what=what), str(tmp_path / "built")], cwd=tree, timeout_s=200).check()
     (built,) = (tmp_path / "built").iterdir()
@@ -177,8 +188,8 @@ def test_pip_installs_and_removes_the_file_that_python_reads_at_each_start(
 
     (folder,) = home.glob("lib/python*/site-packages")
     needed = Path(importlib.import_module("cramjam").__file__ or "").parents[1]
-    # Behind the environment's own packages: in this test's environment pyconsumer may be installed as editable, too, and
-    # the module that finds it has the same name.
+    # Behind the environment's own packages: in this test's environment pyconsumer may be installed as editable, too,
+    # and the module that finds it has the same name.
     (folder / "needed.pth").write_text(f"{needed}\n")
     env = {"PYCONSUMER_COMPAT": "aiokafka", "PYTHONDONTWRITEBYTECODE": "1"}
     python = [str(home / "bin" / "python"), "-c"]
@@ -205,7 +216,7 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
-    shutil.rmtree(tree / "build", ignore_errors=True)
+    _forget_compiled(tree)
     with zipfile.ZipFile(_build("wheel", tree, tmp_path)) as wheel:
         names = wheel.namelist()
         wheel.extractall(tmp_path / "installed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +70,23 @@ def as_golden(record: ConsumerRecord) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("golden", SETS, ids=lambda one: one["name"])
-def test_headers_of_kafkas_batches_are_read(golden: dict[str, Any]) -> None:
+@contextmanager
+def noted(golden: dict[str, Any]) -> Iterator[None]:
+    """Let an error name the record set."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"record set {golden['name']!r}")
+        raise
+
+
+def test_headers_of_kafkas_batches_are_read() -> None:
+    for golden in SETS:
+        with noted(golden):
+            check_headers(golden)
+
+
+def check_headers(golden: dict[str, Any]) -> None:
     data = bytes.fromhex(golden["hex"])
     infos = scan(data, topic_partition=TP)
     assert len(infos) == len(golden["batches"])
@@ -84,8 +101,13 @@ def test_headers_of_kafkas_batches_are_read(golden: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("take", [1, 2, 500])
-@pytest.mark.parametrize("golden", SETS, ids=lambda one: one["name"])
-def test_records_of_kafkas_batches_are_read(golden: dict[str, Any], take: int) -> None:
+def test_records_of_kafkas_batches_are_read(take: int) -> None:
+    for golden in SETS:
+        with noted(golden):
+            check_records(golden, take)
+
+
+def check_records(golden: dict[str, Any], take: int) -> None:
     data = bytes.fromhex(golden["hex"])
     visible = [batch for batch in golden["batches"] if not batch["is_control"]]
     cursor = Cursor(TP, memoryview(data), fetch_offset=0)
@@ -100,8 +122,13 @@ def test_records_of_kafkas_batches_are_read(golden: dict[str, Any], take: int) -
     assert [record.leader_epoch for record in found] == epochs
 
 
-@pytest.mark.parametrize("golden", SETS, ids=lambda one: one["name"])
-def test_a_log_is_read_with_its_control_records(golden: dict[str, Any]) -> None:
+def test_a_log_is_read_with_its_control_records() -> None:
+    for golden in SETS:
+        with noted(golden):
+            check_control_records(golden)
+
+
+def check_control_records(golden: dict[str, Any]) -> None:
     found = list(iter_records(bytes.fromhex(golden["hex"])))
     expected = [(record["offset"], batch["is_control"]) for batch in golden["batches"] for record in batch["records"]]
     assert [(record.offset, record.is_control) for record in found] == expected

@@ -417,7 +417,7 @@ class ClassicMembership(GroupMember):
             return None
         self.discovery.responded()
         self._attempt.received()
-        self.metrics.joins.add(now - self._attempt.sent_at)
+        self.metrics.joins.add(now - self._attempt.sent_at, now)
         if self._missed(response.generation_id):
             self._reset(
                 f"{self.generation} was followed by another without us before generation {response.generation_id}",
@@ -480,7 +480,7 @@ class ClassicMembership(GroupMember):
             self._wrong_protocol("SyncGroup", response.protocol_type, response.protocol_name, now)
             return
         self.discovery.responded()
-        self.metrics.syncs.add(now - self._attempt.sent_at)
+        self.metrics.syncs.add(now - self._attempt.sent_at, now)
         completed = CompleteJoin(self.generation, bytes(response.assignment))
         self._attempt = _Attempt(number=number, completed=completed)
         self._move(Event.SYNC_SUCCEEDED)  # last: after Ctrl-C, a member that is stable knows its assignment
@@ -696,7 +696,7 @@ class ClassicMembership(GroupMember):
         """Decide the next step after JoinGroup or SyncGroup has failed."""
         what = what or f"{type(error).__name__}: {error}"
         if error_action is not ErrorAction.TAKE_MEMBER_ID:
-            self.metrics.rebalance_failed()
+            self.metrics.rebalance_failed(now)
         if error_action is ErrorAction.FENCED and error is not None:
             self._fence(error)
             return

@@ -30,9 +30,11 @@ from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCal
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.consumer.topic_ids import follow_topic_ids, id_to_commit
 from pyconsumer.errors import ConfigurationError, KafkaError
+from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.stats import ChannelStats
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ class ConsumerCoordinator:
             heartbeat_interval=config.heartbeat_interval_ms / 1000,
             request_timeout=config.request_timeout_ms / 1000,
             backoff=backoff,
+            windows=windows_of(config),
         )
         self._core, make_protocol = _choose_protocol(config.group_protocol, settings, now)
         self._coordinator = CoordinatorClient(
@@ -129,6 +132,8 @@ class ConsumerCoordinator:
         self._protocol = make_protocol(context, self._coordinator, self._committer, hooks)
         self._heartbeat: HeartbeatThread | None = None
         self._leave_group: bool | None = None  # what close was called with
+        #: Counters of the heartbeat thread's connections.
+        self.background_stats = ChannelStats(settings.windows, now)
         self._notified = (self._core.revision, self._core.state)
         self._metadata_seen = -1
         self._pattern_since = -1
@@ -443,7 +448,11 @@ class ConsumerCoordinator:
             self._core,
             self._lock,
             make_client=partial(
-                NetworkClient, self._config, clock=self._clock, correlation_ids=self._client.correlation_ids
+                NetworkClient,
+                self._config,
+                clock=self._clock,
+                correlation_ids=self._client.correlation_ids,
+                stats=self.background_stats,
             ),
             clock=self._clock,
             changed=notice,

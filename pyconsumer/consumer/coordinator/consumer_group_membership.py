@@ -496,16 +496,18 @@ class ConsumerMembership(GroupMember):
             self.generation = Generation(message.member_epoch, self.member_id)
             self.revision += 1
         if message.assignment is not None and self.state in _ASSIGNABLE:
-            self._on_assignment(message.assignment)
+            self._on_assignment(message.assignment, now)
         if self._reported:
             self._reported = False
             self.revision += 1
 
-    def _on_assignment(self, assignment: Assignment) -> None:
+    def _on_assignment(self, assignment: Assignment, now: float) -> None:
         wanted: dict[bytes, frozenset[int]] = {}
         for topic in assignment.topic_partitions:
             if any(number < 0 for number in topic.partitions):
-                self._stop(ProtocolError(f"an assignment of group {self.settings.group_id} has a negative partition"))
+                self._stop(
+                    ProtocolError(f"an assignment of group {self.settings.group_id} has a negative partition"), now
+                )
                 return
             topic_id = bytes(topic.topic_id)
             wanted[topic_id] = wanted.get(topic_id, frozenset()) | frozenset(topic.partitions)
@@ -536,7 +538,7 @@ class ConsumerMembership(GroupMember):
             self.heartbeat_timers.received(now)  # the next one may leave at once
             self._lose(f"{_API} of {action.generation}: {error.code_name}")
         elif error_action is ErrorAction.STOP:
-            self._stop(error)
+            self._stop(error, now)
         elif error_action is ErrorAction.RAISE:
             self._report(error)
         else:
@@ -561,7 +563,7 @@ class ConsumerMembership(GroupMember):
             self.heartbeat_timers.failed(now)
             refused = UnsupportedVersionError(_UNSUPPORTED if self._regex is None else f"{_REGEX_UNSUPPORTED}; {error}")
             refused.__cause__ = error
-            self._stop(refused)
+            self._stop(refused, now)
             return
         super().on_heartbeat_failed(node_id, error, now, term)
 
@@ -591,10 +593,10 @@ class ConsumerMembership(GroupMember):
             self._move(_S.FENCED)
             self._lost = True
 
-    def _stop(self, error: KafkaError) -> None:
+    def _stop(self, error: KafkaError, now: float) -> None:
         """Stop: the coordinator refuses us permanently."""
         self.log.error("the group refuses this member: %s", error)
-        self.metrics.rebalance_failed()
+        self.metrics.rebalance_failed(now)
         lost = self.state in IN_GROUP
         self._fatal = error
         self._forget()

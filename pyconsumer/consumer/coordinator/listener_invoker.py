@@ -137,7 +137,8 @@ class ListenerInvoker:
             with self._client.disable_wakeups():
                 yield from wait_for_callback(getattr(listener, name)(list(partitions)))
         finally:
-            self._member.metrics.callbacks[what].add(self._coordinator.clock.now() - started)
+            now = self._coordinator.clock.now()
+            self._member.metrics.callbacks[what].add(now - started, now)
 
     def _guarded(self, call: Callable[[], T]) -> T:
         with self._client.disable_wakeups():

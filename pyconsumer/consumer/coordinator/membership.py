@@ -46,6 +46,7 @@ from pyconsumer.consumer.coordinator.group_state import (
 from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, for_code
+from pyconsumer.metrics.windows import Windows
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from pyconsumer.protocol.schema import Message
@@ -77,6 +78,7 @@ class MemberSettings:
     heartbeat_interval: float = 3.0
     request_timeout: float = 30.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))
+    windows: Windows = field(default_factory=Windows)
 
     @property
     def label(self) -> str:
@@ -158,7 +160,7 @@ class GroupMember(ABC):
             backoff=settings.backoff,
             now=now,
         )
-        self.metrics = GroupMetrics()
+        self.metrics = GroupMetrics(settings.windows, now)
         self._closed = False
         self._leaving = Leaving()
         self._errors: deque[KafkaError] = deque()

@@ -13,11 +13,14 @@ import base64
 import http.client
 import io
 import json
+import logging
 import os
+import re
 import ssl
 import threading
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
@@ -26,6 +29,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
+    InsecureRequestWarning,
     InvalidHeader,
     LocationParseError,
     NameResolutionError,
@@ -40,6 +44,8 @@ from pyconsumer.schemas.registry.exchange import Attempt, HttpResponse, NoRespon
 from pyconsumer.schemas.registry.settings import BearerSettings, RegistrySettings, header_text
 
 __all__ = ["Transport"]
+
+_log = logging.getLogger(__name__)
 
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
@@ -158,6 +164,8 @@ class Transport:
         options: dict[str, Any] = {"num_pools": 10, "maxsize": _CONNECTIONS, "retries": False}
         if needs_tls:
             options["ssl_context"] = _tls_context(settings)
+            if settings.ca is False:
+                _warn_once(urls)
         self._pools: urllib3.PoolManager
         if settings.proxy is None:
             self._pools = _Pools(**options)
@@ -283,6 +291,18 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
     return str(cause).rpartition(">: ")[2] or type(cause).__name__
+
+
+def _warn_once(urls: Sequence[str]) -> None:
+    """Say once that certificates are not checked. urllib3 would say it for each connection."""
+    _log.warning("ssl.ca.location is False: the certificates of %s are not checked", ", ".join(map(_host, urls)))
+    for url in urls:
+        text = f"Unverified HTTPS request is being made to host '{_host(url)}'"
+        warnings.filterwarnings("ignore", message=re.escape(text), category=InsecureRequestWarning)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 def _tls_context(settings: RegistrySettings) -> ssl.SSLContext:

@@ -233,10 +233,10 @@ class Program:
         if self.paused_until > now:
             self._turn_soon(self.paused_until)
             return
-        before = self.sender.sent_batches
+        before = self.sender.counters.batches
         self.sender._run_once()
         until = self.client.next_turn
-        if self._resume() or self.sender.sent_batches != before:
+        if self._resume() or self.sender.counters.batches != before:
             until = now
         self._turn_soon(max(until, now + 0.0005))
 

@@ -68,7 +68,7 @@ def test_an_attribute_of_ours_comes_before_an_internal_name() -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("given", "records"), [({}, 10_000), ({"max_poll_records": None}, 10_000), ({"max_poll_records": 7}, 7)]
+    ("given", "records"), [({}, 4_000), ({"max_poll_records": None}, 4_000), ({"max_poll_records": 7}, 7)]
 )
 async def test_a_read_without_a_limit_is_bounded(given: dict[str, Any], records: int) -> None:
     consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:9", **given)

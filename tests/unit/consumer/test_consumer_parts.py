@@ -492,22 +492,21 @@ def test_background_steps_keep_their_error() -> None:
 # -- metrics, imports ------------------------------------------------------------------------------------------------
 
 
-def test_metrics_have_kafkas_names() -> None:
+def test_an_event_is_counted_in_totals_and_in_the_window() -> None:
     metrics = ConsumerMetrics(10.0)
-    metrics.on_fetch(0.25, 1000, 0)
-    metrics.on_fetch(0.75, 3000, 0)
-    metrics.on_records("t", 8)
+    metrics.on_fetch(0.25, {"t": 1000}, 0, 10.0)
+    metrics.on_fetch(0.75, {"t": 2000, "u": 1000}, 0, 10.5)
+    metrics.on_records(TopicPartition("t", 0), 8)
     metrics.on_poll_start(11.0)
     metrics.on_poll_start(14.0)
 
-    found = metrics.snapshot(20.0)
+    found = metrics.reading(20.0)
 
-    fetch = found["consumer-fetch-manager-metrics"]
-    assert (fetch["fetch-total"], fetch["fetch-latency-avg"], fetch["fetch-latency-max"]) == (2, 500.0, 750.0)
-    assert (fetch["bytes-consumed-rate"], fetch["records-consumed-total"]) == (400.0, 8)
-    assert found["consumer-metrics"]["time-between-poll-max"] == 3000.0
-    assert found["consumer-metrics"]["last-poll-seconds-ago"] == 6.0
-    assert found["consumer-fetch-manager-metrics.t"]["records-consumed-total"] == 8
+    assert (found.totals["fetches"], found.growth["fetch_latency"], found.peaks["longest_fetch"]) == (2, 1.0, 0.75)
+    assert (found.totals["fetch_bytes"], found.totals["records"], found.seconds) == (4000, 8, 40.0)
+    assert (found.peaks["longest_gap"], metrics.last_poll_at) == (3.0, 14.0)
+    assert metrics.records_by_topic == {"t": 8}
+    assert {topic: counters.bytes for topic, counters in metrics.topics.items()} == {"t": 3000, "u": 1000}
 
 
 def test_all_public_names_can_be_had_and_none_is_imported_before() -> None:

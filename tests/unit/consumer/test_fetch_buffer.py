@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.errors import CorruptRecordError, RecordDeserializationError
-from pyconsumer.protocol.records import ColumnsBuilder, ControlRecordType, build_end_transaction_marker
+from pyconsumer.generic import PendingError
+from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, ControlRecordType, build_end_transaction_marker
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from tests.unit.consumer.builders import batch, batches
 from tests.unit.consumer.worlds import Desk
@@ -629,3 +631,55 @@ def test_a_deserializer_that_seeks_gets_the_records_there() -> None:
 
     assert desk.collect() == {}
     assert desk.position(A) == 40
+
+
+class _WaitsForSchemas:
+    """A conversion of records whose partitions wait for something."""
+
+    def __init__(self, *waiting: TopicPartition) -> None:
+        self.arrivals = {tp: Future[None]() for tp in waiting}
+
+    def __call__(self, records: list[ConsumerRecord[Any, Any]]) -> Any:
+        arrival = self.arrivals.get(records[0].topic_partition)
+        if arrival is None or arrival.done():
+            return records, len(records), None
+        return [], 0, PendingError(arrival, "a schema")
+
+
+def test_a_partition_that_waits_for_a_schema_does_not_hold_up_the_others() -> None:
+    convert = _WaitsForSchemas(A)
+    desk = Desk(A, B, convert=convert)
+    desk.add(A, batch(0, 2))
+    desk.add(B, batch(0, 2))
+
+    assert desk.collect() == {B: [0, 1]}
+    with pytest.raises(PendingError):
+        desk.collect()
+    convert.arrivals[A].set_result(None)
+    assert desk.collect() == {A: [0, 1]}
+
+
+def test_iteration_takes_the_records_of_another_partition_while_one_waits_for_a_schema() -> None:
+    convert = _WaitsForSchemas(A)
+    desk = Desk(A, B, convert=convert)
+    desk.add(A, batch(0, 1))
+    desk.add(B, batch(0, 1))
+
+    record = desk.buffer.next_record(1)
+    assert record is not None
+    assert record.topic_partition == B
+    with pytest.raises(PendingError):
+        desk.buffer.next_record(1)
+
+
+def test_everything_that_the_partitions_wait_for_is_known() -> None:
+    convert = _WaitsForSchemas(A, B)
+    desk = Desk(A, B, convert=convert)
+    desk.add(A, batch(0, 1))
+    desk.add(B, batch(0, 1))
+
+    with pytest.raises(PendingError):
+        desk.collect()
+    assert [pending.arrival for pending in desk.buffer.pending] == [convert.arrivals[A], convert.arrivals[B]]
+    convert.arrivals[B].set_result(None)
+    assert desk.collect() == {B: [0]}

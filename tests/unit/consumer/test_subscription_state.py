@@ -464,11 +464,11 @@ def test_lag_is_to_the_end_that_the_isolation_level_may_read() -> None:
 
 def test_lead_is_from_the_logs_start() -> None:
     subscriptions = fetching(A0, at=10)
-    assert subscriptions.partition_lead(A0) is None
+    assert subscriptions.state(A0).lead() is None
 
     subscriptions.state(A0).log_start_offset = 4
 
-    assert subscriptions.partition_lead(A0) == 6
+    assert subscriptions.state(A0).lead() == 6
 
 
 def test_every_position_may_be_committed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.producer.accumulator import Appended, RecordAccumulator
+from pyconsumer.producer.accumulator import Appended, CallThatWaits, RecordAccumulator
 from pyconsumer.producer.implementation import BatchBuilder, ProducerBatch
 from pyconsumer.protocol.records import iter_records, scan
 from pyconsumer.structs import TopicPartition
@@ -56,13 +56,25 @@ def test_a_batch_waits_for_its_linger_time() -> None:
     assert waiting.ready_at(P0) == 6.0
 
 
-@pytest.mark.parametrize("reason", ["flushing", "closing", "memory_pressure"])
-def test_a_batch_is_ready_at_once_when_a_caller_waits_for_it(reason: str) -> None:
+@pytest.mark.parametrize("reason", ["flushing", "closing"])
+def test_a_batch_does_not_linger_while_the_producer_flushes_or_closes(reason: str) -> None:
     waiting = accumulator()
     add(waiting)
     setattr(waiting, reason, 1)
 
     assert waiting.ready_at(P0) == 0.0
+
+
+@pytest.mark.parametrize("calls", ["flush_calls", "calls_for_memory"])
+def test_a_batch_does_not_linger_while_a_call_waits_and_lingers_again_when_the_call_is_gone(calls: str) -> None:
+    waiting = accumulator()
+    add(waiting, now=5.0)
+    call = CallThatWaits()
+    getattr(waiting, calls).add(call)
+
+    assert waiting.ready_at(P0) == 0.0
+    del call  # as after Ctrl-C, which may leave the call before it has removed its object
+    assert waiting.ready_at(P0) == 6.0
 
 
 def test_a_full_batch_is_ready_and_the_next_record_starts_another() -> None:

@@ -22,6 +22,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.generic import PendingError
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.stats import ChannelStats
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.protocol.messages.metadata import (
     MetadataResponse,
@@ -45,6 +46,7 @@ class Network(FakeNetwork):
 
     def __init__(self, config: ClientConfig, *, metadata: Metadata, clock: ManualClock) -> None:
         super().__init__(clock, respond=self._produce)
+        self.stats = ChannelStats()
         self.asked: list[list[str]] = []
         self.leaderless: set[str] = set()
         self.waits: queue.Queue[float] = queue.Queue()

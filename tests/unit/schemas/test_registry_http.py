@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -315,7 +316,7 @@ def test_closing_ends_the_calls_that_wait(serve: Serve) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
-def test_tls(serve: Serve, tmp_path: Path) -> None:
+def test_tls(serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     import ssl
 
     found = make_certificates(tmp_path)
@@ -331,8 +332,12 @@ def test_tls(serve: Serve, tmp_path: Path) -> None:
         pytest.raises(SchemaRegistryUnavailableError, match="certificate verify failed"),
     ):
         client.get_subjects()
-    with SchemaRegistryClient({"url": url, "ssl.ca.location": False, **_ONCE}) as client:
-        assert client.get_subjects() == ["a"]
+    with caplog.at_level("WARNING"), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with SchemaRegistryClient({"url": url, "ssl.ca.location": False, **_ONCE}) as client:
+            assert client.get_subjects() == client.get_subjects() == ["a"]
+    assert caplog.messages == ["ssl.ca.location is False: the certificates of localhost are not checked"]
+    assert not warned
 
 
 # --- bearer tokens

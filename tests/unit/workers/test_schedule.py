@@ -224,6 +224,61 @@ def test_closing_starts_no_task_and_wakes_waiting_threads() -> None:
     assert (found, world.next()) == ([None], None)
 
 
+@pytest.mark.concurrent
+def test_one_thread_at_a_time_is_woken_and_wakes_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(None)
+    schedule = world.schedule
+    woken: list[int] = []
+    notify = schedule.work.notify
+
+    def counted(count: int = 1) -> None:
+        woken.append(count)
+        notify(count)
+
+    monkeypatch.setattr(schedule.work, "notify", counted)
+    found: list[int] = []
+    arrived, leave = threading.Semaphore(0), threading.Event()
+
+    def take() -> None:
+        task = schedule.wait_for_task()
+        assert task is not None
+        found.append(task.record.offset)
+        arrived.release()
+        leave.wait(30)
+
+    threads = [threading.Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    world.add(keyed(0, None), keyed(1, None), keyed(2, None))
+    for _ in threads:
+        assert arrived.acquire(timeout=30)
+    leave.set()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(found) == [0, 1, 2]
+    assert all(count == 1 for count in woken), "one for each wakeup, not one for each record"
+    assert len(woken) <= 3
+
+
+def test_a_finished_record_takes_the_lock_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.add(keyed(0, b"x"), keyed(1, b"x"))
+    task = world.take()
+    entered: list[int] = []
+
+    class Counted:
+        def __enter__(self) -> None:
+            entered.append(1)
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(world.schedule, "lock", Counted())
+    monkeypatch.setattr(world.schedule.progress, "_changed", Counted())
+    world.schedule.finish(task)
+    assert entered == [1]
+
+
 def test_room_counts_records_and_bytes_that_are_not_done() -> None:
     world = World()
     world.add(keyed(0, b"x"), keyed(1, b"y"))

@@ -53,7 +53,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _WITHOUT_EFFECT: Final = ("loop", "consumer_timeout_ms", "rebalance_timeout_ms")
 #: Without a limit of the program a read returns at most this number of records. More at a time would take longer for
 #: each record, because they do not fit into the processor's caches.
-_MOST_RECORDS: Final = 10_000
+_MOST_RECORDS: Final = 4_000
 
 
 def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, OffsetAndMetadata | int] | None:
@@ -231,7 +231,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived.
-            max_records: the most records to return, by default ``max_poll_records``. Without both it is 10,000.
+            max_records: the most records to return, by default ``max_poll_records``. Without both it is 4,000.
 
         Raises:
             ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, the

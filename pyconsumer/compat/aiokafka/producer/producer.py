@@ -153,9 +153,11 @@ class AIOKafkaProducer(ProducerInternals):
         return BatchBuilder(self.producer.config)
 
     async def send_batch(
-        self, batch: BatchBuilder, topic: str, *, partition: int
+        self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[RecordMetadata | None]:
         """Enqueue a batch as it is, and return a future of the metadata of its first record.
+
+        With None as the ``partition``, it is chosen as for a record without a key.
 
         The batch is closed. It is not divided, and other records do not join it. The timestamp of the metadata is -1,
         unless the broker has set it.

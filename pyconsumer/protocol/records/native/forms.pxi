@@ -7,6 +7,10 @@
 # attribute is set. Two tracked objects for each record, the tuple and its list, made the collector walk through all
 # objects of the program every 60,000 records, which took longer than decoding. In exchange a cycle that a program makes
 # through the list of headers of such a tuple (a record among its own headers) is not found.
+#
+# Cython's constructor makes a dictionary for each instance of a class that has one. So `open_record` does not call it:
+# CPython makes the dictionary when an attribute is set. Released records are kept for the next ones, as many as two
+# reads without a limit return. Otherwise each one would count as a new object for the collector, which then runs.
 
 cdef extern from *:
     """
@@ -24,11 +28,65 @@ cdef extern from *:
         {"value", T_OBJECT_EX, 0, 0, NULL},
         {"headers", T_OBJECT_EX, 0, 0, NULL},
     };
+
+    #define PYCONSUMER_MOST_SPARE 10000 /* about a megabyte */
+    static PyTypeObject *pyconsumer_open_type;
+    static PyObject *pyconsumer_spare; /* released ones, each with the address of the next one behind its head */
+    static int pyconsumer_spare_count;
+    #define PYCONSUMER_NEXT_SPARE(record) (*(PyObject **)((char *)(record) + sizeof(PyObject)))
+
+    static void pyconsumer_open_free(void *record)
+    {
+        if (Py_TYPE((PyObject *)record) != pyconsumer_open_type || pyconsumer_spare_count >= PYCONSUMER_MOST_SPARE) {
+            PyObject_GC_Del(record);
+            return;
+        }
+        PYCONSUMER_NEXT_SPARE(record) = pyconsumer_spare;
+        pyconsumer_spare = (PyObject *)record;
+        pyconsumer_spare_count++;
+    }
+
+    static Py_ssize_t pyconsumer_open_start; /* of its members that are objects */
+
+    static void pyconsumer_open_publish(PyObject *type, Py_ssize_t start)
+    {
+        pyconsumer_open_start = start;
+        pyconsumer_open_type = (PyTypeObject *)type;
+        pyconsumer_open_type->tp_free = pyconsumer_open_free;
+    }
+
+    /* Return a record that the collector does not track, with no dictionary. */
+    static PyObject *pyconsumer_open_new(PyObject *key, PyObject *value, PyObject *headers, PyObject *origin)
+    {
+        PyObject *made = pyconsumer_spare, **member;
+        if (made == NULL) {
+            made = PyObject_GC_New(PyObject, pyconsumer_open_type);
+            if (made == NULL)
+                return NULL;
+        } else {
+            pyconsumer_spare = PYCONSUMER_NEXT_SPARE(made);
+            pyconsumer_spare_count--;
+            (void)PyObject_Init(made, pyconsumer_open_type);
+        }
+        memset((char *)made + sizeof(PyObject), 0, (size_t)pyconsumer_open_type->tp_basicsize - sizeof(PyObject));
+        member = (PyObject **)((char *)made + pyconsumer_open_start);
+        Py_INCREF(key);
+        member[0] = key;
+        Py_INCREF(value);
+        member[1] = value;
+        Py_INCREF(headers);
+        member[2] = headers;
+        Py_INCREF(origin);
+        member[3] = origin;
+        return made;
+    }
     """
     object PYCONSUMER_TUPLE(object type, Py_ssize_t size)
     bint PYCONSUMER_IS_TUPLE_TYPE(object type)
     void PYCONSUMER_NAME(object type, const char *name)
     PyMemberDef pyconsumer_open_members[3]
+    object pyconsumer_open_new(object key, object value, object headers, object origin)
+    void pyconsumer_open_publish(object type, Py_ssize_t start)
     void PyTuple_SET_ITEM(object made, Py_ssize_t place, object item)
     int PyObject_GC_IsTracked(object record)
     void PyObject_GC_Track(void *record)
@@ -42,7 +100,6 @@ cdef enum:
     OPEN_MEMBERS = 3
 
 
-@cython.freelist(1024)
 cdef class OpenRecord:
     """ConsumerRecord(topic, partition, offset, timestamp, timestamp_type, key, value, checksum, serialized_key_size, \
 serialized_value_size, headers)
@@ -56,7 +113,7 @@ A consumed record: see the twin in ``open_record.py``."""
     cdef int64_t offset_
     cdef int64_t timestamp_
     cdef int32_t key_size
-    cdef int32_t value_size  # _publish_open_members relies on the order: the objects follow it
+    cdef int32_t value_size  # pyconsumer_open_new and _publish_open_members rely on the order of the objects after it
     cdef object key_
     cdef object value_
     cdef object headers_
@@ -298,17 +355,14 @@ cdef inline void put(object made, Py_ssize_t place, object item) noexcept:
 cdef OpenRecord open_record(
     origin, int64_t offset, int64_t timestamp, key, value, int32_t key_size, int32_t value_size, headers
 ):
-    cdef OpenRecord made = OpenRecord.__new__(OpenRecord)
-    made.origin_ = origin
+    cdef object header_tuple = () if headers is None else header_tuple_of(headers)
+    cdef OpenRecord made = <OpenRecord>pyconsumer_open_new(key, value, header_tuple, origin)
     made.offset_ = offset
     made.timestamp_ = timestamp
-    made.key_ = key
-    made.value_ = value
     made.key_size = key_size
     made.value_size = value_size
-    made.headers_ = () if headers is None else header_tuple_of(headers)
-    if is_simple(key) and is_simple(value):
-        PyObject_GC_UnTrack(<void *>made)
+    if not (is_simple(key) and is_simple(value)):
+        PyObject_GC_Track(<void *>made)
     return made
 
 
@@ -344,6 +398,7 @@ cdef int _publish_open_members() except -1:
     members["__dict__"] = property(variables)
     members.pop("__ne__", None)  # a dataclass that derives from it has an __eq__ of its own
     PYCONSUMER_NAME(OpenRecord, "pyconsumer.compat.aiokafka.structs.ConsumerRecord")
+    pyconsumer_open_publish(OpenRecord, start)
     PyType_Modified(<PyTypeObject *>OpenRecord)
     # If a compiler laid out the members differently, this module must not be used.
     record = open_record(RecordOrigin("t", 1, 2, 3), 4, 5, "k", "v", 6, 7, None)

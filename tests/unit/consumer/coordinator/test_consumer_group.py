@@ -345,7 +345,7 @@ def test_a_topic_created_again_is_another_topic() -> None:
     group = Group()
     group.enter(T0)
     group.read(p0=7)
-    group.core._on_assignment(Assignment(topic_partitions=[TopicPartitions(topic_id=b"x" * 16, partitions=[0])]))
+    group.core._on_assignment(Assignment(topic_partitions=[TopicPartitions(topic_id=b"x" * 16, partitions=[0])]), 0.0)
     group.metadata._names[b"x" * 16] = "t"
     group.coordinator._changed()
     group.poll()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -21,11 +22,23 @@ from pyconsumer.protocol.avro import (
 )
 from pyconsumer.protocol.compiled import load_compiled
 from tests.support.avro_values import Values, damaged, evolved
+from tests.support.examples import examples
 
 native = load_compiled("pyconsumer.protocol.avro._native", 2)[0]
 needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
 
-SEEDS = range(300)
+#: One test for all seeds: thousands of tests cost more than what they compute.
+SEEDS = range(examples(300))
+
+
+@contextmanager
+def noted(seed: int) -> Iterator[None]:
+    """Let an error name its seed."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"seed {seed}")
+        raise
 
 
 def verdict(call: Callable[[], Any]) -> Any:
@@ -37,8 +50,13 @@ def verdict(call: Callable[[], Any]) -> Any:
 
 
 @needs_compiled
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_twins_agree(seed: int) -> None:
+def test_the_twins_agree() -> None:
+    for seed in SEEDS:
+        with noted(seed):
+            check_twins(seed)
+
+
+def check_twins(seed: int) -> None:
     values = Values(seed)
     source = values.record() if seed % 2 else values.schema()
     schema = parse_schema(json.dumps(source))
@@ -63,8 +81,13 @@ def test_the_twins_agree(seed: int) -> None:
 
 
 @needs_compiled
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_twins_refuse_and_choose_branches_alike(seed: int) -> None:
+def test_the_twins_refuse_and_choose_branches_alike() -> None:
+    for seed in SEEDS:
+        with noted(seed):
+            check_refusals(seed)
+
+
+def check_refusals(seed: int) -> None:
     """Values of one schema are given to another, without the names of branches."""
     values = Values(1000 + seed)
     source = ["null", "float", "double", values.record()] if seed % 2 else values.schema()
@@ -112,9 +135,16 @@ def for_fastavro(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_fastavro_reads_and_writes_the_same(seed: int) -> None:
-    fastavro = pytest.importorskip("fastavro")
+def test_fastavro_reads_and_writes_the_same() -> None:
+    pytest.importorskip("fastavro")
+    for seed in SEEDS:
+        with noted(seed):
+            check_bytes(seed)
+
+
+def check_bytes(seed: int) -> None:
+    import fastavro
+
     values = Values(2000 + seed)
     source = values.record()
     schema = parse_schema(source)
@@ -129,9 +159,16 @@ def test_fastavro_reads_and_writes_the_same(seed: int) -> None:
         assert repr(as_fastavro(decoder.decode(data))) == repr(fastavro.schemaless_reader(io.BytesIO(data), parsed))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_fastavro_resolves_alike(seed: int) -> None:
-    fastavro = pytest.importorskip("fastavro")
+def test_fastavro_resolves_alike() -> None:
+    pytest.importorskip("fastavro")
+    for seed in SEEDS:
+        with noted(seed):
+            check_resolution(seed)
+
+
+def check_resolution(seed: int) -> None:
+    import fastavro
+
     values = Values(3000 + seed)
     source = values.record(2)
     later = evolved(source, random.Random(seed))

@@ -244,6 +244,49 @@ def test_records_are_tracked_from_the_first_attribute_on(decoder: Decoder, open_
     assert not gc.is_tracked(decoder.Cursor(TP, two_records(), fetch_offset=0).take(1)[0])
 
 
+def test_a_record_has_no_dictionary_before_an_attribute_is_set(decoder: Decoder, open_record: Any) -> None:
+    if decoder.name == "pure":
+        pytest.skip("Python makes the dictionary of its own objects when it is asked for")
+    record = read_one(decoder, open_record)
+    assert not any(type(part) is dict for part in gc.get_referents(record))
+    assert vars(record)["value"] == record.value
+    record.consumer = "c"
+    assert {"consumer": "c"} in gc.get_referents(record)
+    assert vars(record)["consumer"] == "c"
+
+
+def test_records_that_were_released_come_back_empty_and_do_not_count_as_new_objects(
+    decoder: Decoder, open_record: Any
+) -> None:
+    if decoder.name == "pure":
+        pytest.skip("only compiled records are kept for the next ones")
+    builder = BatchBuilder()
+    for number in range(2_000):
+        builder.try_append(TIME, None, b"%d" % number, relative_offset=number)
+    batch = builder.build(0)
+
+    def read() -> list[Any]:
+        return decoder.Cursor(TP, batch, fetch_offset=0, form=open_record).take(2_000)
+
+    records = read()
+    for record in records:
+        record.consumer = records
+    gone = weakref.ref(records[0])
+    del record
+    records.clear()
+    assert gone() is None
+    gc.collect()
+    gc.disable()
+    try:
+        before = gc.get_count()[0]
+        again = read()
+        assert gc.get_count()[0] - before < 100
+    finally:
+        gc.enable()
+    assert not any(gc.is_tracked(record) or hasattr(record, "consumer") for record in again)
+    assert [record.value for record in again] == [b"%d" % number for number in range(2_000)]
+
+
 def test_a_pickle_of_one_twin_loads_as_the_other(decoder: Decoder, open_record: Any, monkeypatch: Any) -> None:
     data = pickle.dumps(open_record(*GIVEN))
     monkeypatch.setattr(structs, "ConsumerRecord", OpenRecord)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pyconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from pyconsumer.protocol.records import BatchBuilder, iter_records, scan
+from tests.support.examples import examples
 from tests.unit.protocol.records.helpers import CODECS, TP, batch, batch_after, cursor, message, message_set, take_all
 
 pytestmark = pytest.mark.usefixtures("decoder")
@@ -130,7 +131,7 @@ def test_changed_bytes_give_records_or_the_error(name: str, check_crcs: bool) ->
     data = SAMPLES[name]
     source = random.Random(f"{name} {check_crcs}")
     whole = read_all(data, True)
-    for _ in range(600):
+    for _ in range(examples(600)):
         changed = bytearray(data)
         for _ in range(source.choice((1, 1, 2, 5))):
             position = source.randrange(len(changed))

@@ -1,0 +1,180 @@
+"""Counters with windows: totals since the start, and rates, averages and maxima of the last minute.
+
+A :class:`Counters` object has fields that one thread writes and any thread reads at any time. No lock is involved, and
+no timer. The windows are those of Java's clients: by default two of 30 s.
+
+Rules
+1. A field is a *total*, which only grows, or a *peak*, the largest value in the current window.
+2. A window starts when the one before is over and something happens. The writer keeps the totals at its start. So an
+   event costs an addition, and a window a few values.
+3. A reader computes the growth since the start of the oldest window that still counts. A window counts for the time of
+   ``number`` windows after its own end. So an event counts for at least 60 s and at most 90 s, as in Java.
+4. The divisor of a rate is the time since the start of the oldest window, and at least the time of all windows but one,
+   as Java's ``Rate.windowSize``. So a single event right after the start is no high rate.
+5. The writer stores the new windows first and then resets the peaks. A reader that comes between the two sees a peak a
+   window longer. A reader whose windows were replaced while it read reads again.
+6. If the process was stopped for an hour, earlier events do not count any more. The next event starts a window.
+"""
+
+from __future__ import annotations
+
+import math
+from operator import attrgetter
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
+
+__all__ = ["NO_SAMPLE", "Counters", "Readable", "Reading", "Timing", "Windows"]
+
+#: An average or a maximum of nothing, as in Java.
+NO_SAMPLE: Final = math.nan
+_NOTHING: Final = -math.inf
+
+
+class Windows(NamedTuple):
+    """The windows of a client's metrics.
+
+    Attributes:
+        seconds: the time of one window (``metrics_sample_window_ms``).
+        number: how many complete windows count beside the current one (``metrics_num_samples``).
+    """
+
+    seconds: float = 30.0
+    number: int = 2
+
+
+class _Window(NamedTuple):
+    started_at: float
+    totals: tuple[float, ...]  # at its start
+    peaks: tuple[float, ...]  # of the whole window. Empty while it is the current one
+
+
+class Reading(NamedTuple):
+    """The values of a :class:`Counters` at a point in time.
+
+    Attributes:
+        totals: since the start, by field.
+        growth: in the windows that count, by field.
+        peaks: in the windows that count, by field. -inf without an event.
+        seconds: the divisor of a rate.
+    """
+
+    totals: dict[str, float]
+    growth: dict[str, float]
+    peaks: dict[str, float]
+    seconds: float
+
+
+class Readable(Protocol):
+    """Counters, as far as readers need them."""
+
+    def reading(self, now: float) -> Reading:
+        """Return the values at ``now`` (monotonic seconds)."""
+
+
+class Counters:
+    """Fields with windows. A subclass names the fields and has methods that count. See the rules of the module.
+
+    Args:
+        windows: their time and number.
+        now: the present time, in monotonic seconds.
+
+    Attributes:
+        ends_at: when the current window is over. The writer calls :meth:`roll` at the first event at or after that.
+    """
+
+    TOTALS: ClassVar[tuple[str, ...]]
+    PEAKS: ClassVar[tuple[str, ...]] = ()
+    _totals: ClassVar[Any]
+    _peaks: ClassVar[Any]
+
+    __slots__ = ("_history", "_windows", "ends_at")
+
+    def __init_subclass__(cls) -> None:
+        cls._totals = _getter(cls.TOTALS)
+        cls._peaks = _getter(cls.PEAKS)
+
+    def __init__(self, windows: Windows, now: float) -> None:
+        for name in self.TOTALS:
+            setattr(self, name, 0)
+        for name in self.PEAKS:
+            setattr(self, name, _NOTHING)
+        self._windows = windows
+        self._history: tuple[_Window, ...] = (_Window(now, (0,) * len(self.TOTALS), ()),)
+        self.ends_at = now + windows.seconds
+
+    def roll(self, now: float) -> None:
+        """Start a window. Call this before the first event at or after :attr:`ends_at` is counted."""
+        current = self._history[-1]
+        done = current._replace(peaks=self._peaks(self))
+        started = _Window(now, self._totals(self), ())
+        self._history = (*self._history[:-1], done, started)[-self._windows.number - 1 :]
+        for name in self.PEAKS:
+            setattr(self, name, _NOTHING)
+        self.ends_at = now + self._windows.seconds
+
+    def at_start(self, field: str) -> float:
+        """Return a total as it was when the current window began."""
+        return self._history[-1].totals[self.TOTALS.index(field)]
+
+    def reading(self, now: float) -> Reading:
+        """Return the values at ``now`` (monotonic seconds). Any thread may call this."""
+        while True:
+            history = self._history
+            totals, latest = self._totals(self), self._peaks(self)
+            if history is self._history:
+                break
+        seconds, number = self._windows
+        counting = [window for window in history if now - window.started_at < seconds * (number + 1)]
+        names = zip(self.TOTALS, totals, strict=True)
+        if not counting:
+            nothing = dict.fromkeys(self.TOTALS, 0.0)
+            return Reading(dict(names), nothing, dict.fromkeys(self.PEAKS, _NOTHING), seconds)
+        oldest = counting[0]
+        growth = {
+            name: max(0, total - before) for name, total, before in zip(self.TOTALS, totals, oldest.totals, strict=True)
+        }
+        all_peaks = [window.peaks for window in counting if window.peaks]
+        peaks = dict(zip(self.PEAKS, map(max, zip(latest, *all_peaks, strict=True)), strict=True))
+        return Reading(dict(names), growth, peaks, _divisor(now - oldest.started_at, seconds, number))
+
+
+def _divisor(elapsed: float, seconds: float, number: int) -> float:
+    missing = number - 1 - int(elapsed / seconds)
+    if missing > 0:
+        elapsed += missing * seconds
+    return max(elapsed, seconds)
+
+
+def _getter(names: tuple[str, ...]) -> Any:
+    if len(names) > 1:
+        return attrgetter(*names)
+    if names:
+        single = attrgetter(*names)
+        return staticmethod(lambda counters: (single(counters),))
+    return staticmethod(lambda counters: ())
+
+
+class Timing(Counters):
+    """The number and the values of one kind of event, most often durations in seconds.
+
+    Attributes:
+        count: how many there were.
+        total: the sum of the values.
+        longest: the largest value in the current window.
+    """
+
+    TOTALS: ClassVar[tuple[str, ...]] = ("count", "total")
+    PEAKS: ClassVar[tuple[str, ...]] = ("longest",)
+    __slots__ = ("count", "longest", "total")
+
+    count: int
+    total: float
+    longest: float
+
+    def add(self, value: float, now: float) -> None:
+        """Count an event at ``now`` (monotonic seconds)."""
+        if now >= self.ends_at:
+            self.roll(now)
+        self.count += 1
+        self.total += value
+        if value > self.longest:
+            self.longest = value

@@ -1,0 +1,231 @@
+"""The metrics of real clients: the table, readers in other threads, reporters, clients that come and go."""
+
+from __future__ import annotations
+
+import gc
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import WakeupError
+from pyconsumer.metrics import Metric, MetricsReporter
+from pyconsumer.metrics.source import open_sources
+from pyconsumer.metrics.table import ADMIN, CONSUMER, CONSUMER_PROTOCOL, PRODUCER, Family
+from pyconsumer.testing import RunningClock
+
+_NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[str]:
+    with EmbeddedCluster(data_dir=":memory:") as cluster:
+        cluster.create_topic("tea.green")
+        yield cluster.bootstrap_servers
+
+
+def values(metrics: list[Metric]) -> dict[tuple[str, ...], float]:
+    return {(metric.group, metric.name, *list(metric.tags.values())[1:]): metric.value for metric in metrics}
+
+
+@pytest.mark.parametrize("families", [CONSUMER, CONSUMER_PROTOCOL, PRODUCER, ADMIN])
+def test_a_metric_is_served_or_has_a_reason(families: tuple[Family, ...]) -> None:
+    for family in families:
+        names = [spec.name for spec in family.specs]
+        assert len(names) == len(set(names))
+        for spec in family.specs:
+            assert bool(spec.source) is not bool(spec.reason), spec
+            assert spec.description.endswith("."), spec
+
+
+@pytest.mark.parametrize(
+    ("make", "families"),
+    [
+        (lambda **settings: KafkaConsumer(group_id="g", **settings), CONSUMER),
+        (lambda **settings: KafkaConsumer(group_id="g", group_protocol="consumer", **settings), CONSUMER_PROTOCOL),
+        (lambda **settings: KafkaConsumer(**settings), CONSUMER),
+        (lambda **settings: KafkaProducer(**settings), PRODUCER),
+        (lambda **settings: KafkaAdminClient(**settings), ADMIN),
+    ],
+)
+def test_a_new_client_serves_every_metric_of_its_table(make: Callable[..., Any], families: tuple[Family, ...]) -> None:
+    client = make(bootstrap_servers=_NOWHERE, client_id="new")
+    try:
+        table = [metric for metric in client.metric_table() if "node-id" not in metric.tags]
+        served = {(metric.group, metric.name) for metric in table}
+        assert served == {
+            (family.group, spec.name)
+            for family in families
+            for spec in family.specs
+            if not spec.reason and not family.tags
+        }
+        assert all(metric.tags == {"client-id": "new"} for metric in table)
+        for metric in table:
+            # the producer's thread may have begun to connect
+            if metric.name.endswith(("-consumed-rate", "-send-rate", "-error-rate", "-per-hour")):
+                assert metric.value == 0.0, metric
+            if metric.name.endswith(("-avg", "-max", "-min")) and not metric.name.startswith("io-"):
+                assert math.isnan(metric.value), metric
+    finally:
+        client.close()
+
+
+def test_averages_of_a_group_without_commits_are_nan_and_its_ages_are_minus_one() -> None:
+    with KafkaConsumer(bootstrap_servers=_NOWHERE, group_id="g") as consumer:
+        found = consumer.metrics()["consumer-coordinator-metrics"]
+    assert math.isnan(found["commit-latency-avg"] or 0.0)
+    assert (found["commit-rate"], found["last-heartbeat-seconds-ago"]) == (0.0, -1.0)
+
+
+def test_the_work_of_a_consumer_and_a_producer_is_counted(brokers: str) -> None:
+    clock = RunningClock()
+    tp = TopicPartition("tea.green", 0)
+    with KafkaProducer(bootstrap_servers=brokers, client_id="p", compression_type="gzip") as producer:
+        for _ in range(3):
+            producer.send("tea.green", b"x" * 1000).get(10)
+        sent = values(producer.metric_table())
+    with KafkaConsumer(bootstrap_servers=brokers, client_id="c", group_id="g1", clock=clock) as consumer:
+        consumer.assign([tp])
+        consumer.seek_to_beginning(tp)
+        read = 0
+        while read < 3:
+            read += consumer.poll(timeout_ms=1000, max_records=1).count()
+        consumer.commit()
+        table = consumer.metric_table()
+        found = values(table)
+        clock.advance(3600.0)
+        later = values(consumer.metric_table())
+
+    fetch = "consumer-fetch-manager-metrics"
+    assert sent["producer-topic-metrics", "record-send-total", "tea.green"] == 3
+    assert sent["producer-topic-metrics", "compression-rate", "tea.green"] < 0.5
+    assert sent["producer-metrics", "record-size-avg"] > 1000
+    assert sent["producer-metrics", "batch-size-max"] < 500
+    assert sent["producer-metrics", "request-latency-max"] > 0
+    assert found[fetch, "records-consumed-total"] == found[fetch, "records-consumed-total", "tea.green"] == 3
+    assert found[fetch, "records-lag", "tea.green", "0"] == 0
+    assert found[fetch, "records-lag-max", "tea.green", "0"] == 2
+    assert found[fetch, "records-lag-max"] == 2
+    assert found[fetch, "records-lead-min", "tea.green", "0"] == 1
+    assert found[fetch, "preferred-read-replica", "tea.green", "0"] == -1
+    assert found["consumer-metrics", "commit-sync-time-ns-total"] > 0
+    assert found["consumer-coordinator-metrics", "commit-total"] == 1
+    assert found["consumer-metrics", "connection-count"] >= 1
+    assert found["consumer-metrics", "request-total"] == sum(
+        value for key, value in found.items() if key[:2] == ("consumer-node-metrics", "request-total")
+    )
+    assert found["kafka-metrics-count", "count"] == len(table) - 1
+    # an hour later: totals stay, rates are over windows that are gone
+    assert later[fetch, "records-consumed-total"] == 3
+    assert later[fetch, "records-consumed-rate"] == 0.0
+    assert math.isnan(later[fetch, "fetch-latency-max"])
+    assert not [key for key in later if key[0] == "consumer-node-metrics"]
+
+
+def test_the_metrics_of_a_partition_and_its_topic_go_when_it_is_revoked(brokers: str) -> None:
+    tp = TopicPartition("tea.green", 0)
+    with KafkaConsumer(bootstrap_servers=brokers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        consumer.poll(timeout_ms=5000)
+        before = {len(metric.tags) for metric in consumer.metric_table() if "fetch" in metric.group}
+        consumer.unsubscribe()
+        after = {len(metric.tags) for metric in consumer.metric_table() if "fetch" in metric.group}
+    assert (before, after) == ({1, 2, 3}, {1})
+
+
+def test_metrics_are_read_in_another_thread_while_a_call_waits_and_after_close(brokers: str) -> None:
+    consumer = KafkaConsumer(bootstrap_servers=brokers, group_id="waits", auto_offset_reset="latest")
+    consumer.subscribe(["tea.green"])
+    found: list[Any] = []
+
+    def read_and_wake() -> None:
+        while consumer.metrics()["consumer-coordinator-metrics"]["assigned-partitions"] == 0:
+            pass
+        found.extend(consumer.metric_table() for _ in range(50))
+        consumer.wakeup()
+
+    reader = threading.Thread(target=read_and_wake)
+    reader.start()
+    with pytest.raises(WakeupError):
+        consumer.poll(timeout_ms=60_000)
+    reader.join()
+    consumer.close()
+    assert len(found) == 50
+    assert consumer.metrics()["consumer-metrics"]["request-total"]
+    assert consumer.metric_table()
+
+
+class Reporter:
+    def __init__(self) -> None:
+        self.settings: Mapping[str, Any] = {}
+        self.read: Callable[[], list[Metric]] = list
+        self.closed = 0
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        self.settings = settings
+
+    def init(self, read: Callable[[], list[Metric]]) -> None:
+        self.read = read
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("make", [KafkaConsumer, KafkaProducer, KafkaAdminClient])
+def test_reporters_get_the_metrics_and_are_closed(make: Callable[..., Any]) -> None:
+    reporter = Reporter()
+    assert isinstance(reporter, MetricsReporter)
+    client = make(
+        bootstrap_servers=_NOWHERE,
+        client_id="reported",
+        metric_reporters=[reporter],
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="alice",
+        sasl_plain_password="secret",
+    )
+    assert reporter.settings["client_id"] == "reported"
+    assert "secret" not in repr(reporter.settings)
+    assert [metric.name for metric in reporter.read()] == [metric.name for metric in client.metric_table()]
+    client.close()
+    client.close()
+    assert reporter.closed == 1
+    assert reporter.read(), "the metrics are there after close"
+    del client
+    gc.collect()
+    assert reporter.read() == []
+
+
+@pytest.mark.parametrize("make", [KafkaConsumer, KafkaProducer, KafkaAdminClient])
+def test_a_reporter_that_raises_makes_no_client_and_leaves_no_trace(make: Callable[..., Any]) -> None:
+    class Broken(Reporter):
+        def init(self, read: Callable[[], list[Metric]]) -> None:
+            raise RuntimeError("no room")
+
+    first = Reporter()
+    threads = threading.active_count()
+    with pytest.raises(RuntimeError, match="no room"):
+        make(bootstrap_servers=_NOWHERE, client_id="broken", metric_reporters=[first, Broken()])
+    assert first.closed == 1
+    assert threading.active_count() == threads
+    assert "broken" not in {source.label for source in open_sources()}
+
+
+def test_clients_with_the_same_id_have_labels_of_their_own_and_go_at_the_end() -> None:
+    def labels() -> set[str]:
+        return {source.label for source in open_sources() if source.label.startswith("same")}
+
+    first = KafkaAdminClient(bootstrap_servers=_NOWHERE, client_id="same")
+    second = KafkaAdminClient(bootstrap_servers=_NOWHERE, client_id="same")
+    assert labels() == {"same", "same-2"}
+    first.close()
+    assert labels() == {"same-2"}, "the label of a client does not change"
+    third = KafkaAdminClient(bootstrap_servers=_NOWHERE, client_id="same")
+    assert labels() == {"same", "same-2"}
+    third.close()
+    second.close()
+    assert labels() == set()

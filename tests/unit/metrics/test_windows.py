@@ -1,0 +1,172 @@
+"""The windows of counters: Java's two of 30 s, computed when they are read."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import tracemalloc
+
+import pytest
+
+from pyconsumer.consumer.metrics import ConsumerMetrics, GroupMetrics
+from pyconsumer.consumer.record_counters import PartitionCounters
+from pyconsumer.metrics.windows import Timing, Windows
+from pyconsumer.network.stats import ChannelStats
+
+
+def test_without_an_event_there_is_no_average_and_no_growth() -> None:
+    reading = Timing(Windows(), 5.0).reading(1000.0)
+
+    assert reading.growth == {"count": 0, "total": 0}
+    assert reading.peaks == {"longest": -math.inf}
+
+
+def test_a_rate_right_after_the_start_is_over_a_window_and_the_time_passed() -> None:
+    timing = Timing(Windows(), 0.0)
+    for second in range(5):
+        timing.add(1.0, float(second))
+
+    # Rate.windowSize of Java: 5 s have passed, and one of two windows is missing
+    assert timing.reading(5.0).seconds == 35.0
+    assert timing.reading(5.0).growth["count"] == 5
+
+
+def test_an_event_counts_for_at_least_60_and_at_most_90_seconds() -> None:
+    timing = Timing(Windows(), 0.0)
+    timing.add(7.0, 1.0)
+    timing.add(1.0, 31.0)
+    timing.add(1.0, 62.0)
+
+    assert timing.reading(62.0).peaks["longest"] == 7.0
+    assert timing.reading(89.0).growth["count"] == 3
+    assert timing.reading(90.0).growth["count"] == 2
+    assert timing.reading(90.0).peaks["longest"] == 1.0
+    assert timing.reading(90.0).totals["count"] == 3
+
+
+def test_a_reader_sees_old_events_go_without_a_further_event() -> None:
+    timing = Timing(Windows(), 0.0)
+    timing.add(7.0, 1.0)
+
+    assert timing.reading(61.0).growth["count"] == 1
+    assert timing.reading(91.0).growth["count"] == 0
+    assert timing.reading(91.0).peaks["longest"] == -math.inf
+    assert timing.reading(91.0).totals == {"count": 1, "total": 7.0}
+
+
+def test_a_process_that_was_stopped_for_an_hour_reports_what_came_after() -> None:
+    timing = Timing(Windows(), 0.0)
+    timing.add(7.0, 1.0)
+    timing.add(2.0, 3601.0)
+
+    reading = timing.reading(3602.0)
+    assert (reading.growth["count"], reading.peaks["longest"], reading.seconds) == (1, 2.0, 31.0)
+
+
+def test_a_clock_that_goes_back_gives_no_negative_rate() -> None:
+    timing = Timing(Windows(), 1000.0)
+    timing.add(7.0, 1000.0)
+    timing.add(7.0, 400.0)
+
+    reading = timing.reading(400.0)
+    assert reading.growth["count"] == 2
+    assert reading.seconds >= 30.0
+
+
+@pytest.mark.parametrize("windows", [Windows(1.0, 1), Windows(0.001, 2), Windows(30.0, 20)])
+def test_the_settings_decide_about_the_windows(windows: Windows) -> None:
+    timing = Timing(windows, 0.0)
+    timing.add(1.0, 0.0)
+    seconds, number = windows
+
+    assert timing.reading(seconds * number).growth["count"] == 1
+    assert timing.reading(seconds * (number + 1)).growth["count"] == 0
+
+
+def test_all_counters_of_a_network_client_begin_a_window_with_the_selector() -> None:
+    stats = ChannelStats(Windows(), 0.0)
+    node = stats.node(3, 0.0)
+    node.requested(100)
+    stats.requested(100)
+    stats.selected(60.0, 61.0)
+    node.requested(10)
+    stats.requested(10)
+
+    for each in (stats, node):
+        assert each.reading(91.0).growth["requests"] == 1
+        assert each.reading(91.0).peaks["largest_request"] == 10
+        assert each.reading(91.0).totals["requests"] == 2
+
+
+def test_a_node_goes_an_hour_after_its_last_use() -> None:
+    stats = ChannelStats(Windows(), 0.0)
+    stats.node(1, 0.0).sent(10)
+    stats.node(2, 0.0).sent(10)
+    for second in range(30, 3630, 30):
+        stats.selected(float(second), float(second))
+        stats.node(2, float(second)).sent(1)
+
+    assert [key for key, _ in stats.nodes_in_use(3629.0)] == [1, 2]
+    stats.selected(3630.0, 3630.0)
+    assert [key for key, _ in stats.nodes_in_use(3630.0)] == [2]
+    assert stats.nodes.keys() == {2}
+
+
+def test_a_bootstrap_address_keeps_its_counters_under_the_brokers_id() -> None:
+    stats = ChannelStats()
+    stats.node(-1, 0.0).requested(5)
+    stats.rename(-1, 7)
+    assert {key: node.requests for key, node in stats.nodes.items()} == {7: 1}
+
+
+def test_the_group_counts_failures_by_time() -> None:
+    group = GroupMetrics(Windows(), 0.0)
+    group.rebalance_failed(10.0)
+    group.rebalanced(2.0, 12.0)
+
+    assert group.failures.reading(12.0).growth["count"] == 1
+    assert group.rebalances.reading(12.0).totals["total"] == 2.0
+
+
+def test_partitions_cost_less_than_five_megabytes_by_ten_thousand() -> None:
+    tracemalloc.start()
+    try:
+        windows = Windows()
+        before = tracemalloc.get_traced_memory()[0]
+        kept = [PartitionCounters(windows, 0.0) for _ in range(10_000)]
+        for counters in kept:
+            counters.returned(5, 100_000, 1.0)
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert used < 5_000_000
+    assert len(kept) == 10_000
+
+
+def test_a_reader_in_another_thread_never_sees_more_than_there_was() -> None:
+    metrics = ConsumerMetrics(0.0, Windows(0.001, 2))
+    wrong: list[object] = []
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            now = metrics.last_poll_at
+            reading = metrics.reading(now)
+            if not 0 <= reading.growth["gaps"] <= reading.totals["gaps"] or reading.seconds <= 0:
+                wrong.append(reading)
+            if reading.peaks["longest_gap"] not in (-math.inf, 1 / 2048):
+                wrong.append(reading.peaks)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    reader = threading.Thread(target=read)
+    try:
+        reader.start()
+        for poll in range(1 << 14):
+            metrics.on_poll_start(poll / 2048)  # powers of two, so that gaps are exact
+    finally:
+        ended.set()
+        reader.join()
+        sys.setswitchinterval(interval)
+    assert not wrong
