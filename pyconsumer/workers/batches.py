@@ -105,6 +105,7 @@ class BatchSchedule(Schedule):
         super().add(records)
         with self.lock:
             self._note_ready()
+            self._on_ready(1)  # records behind another one may fill a batch
 
     def _note_ready(self) -> None:
         """Let the wait of the next batch begin, if it has a record."""
