@@ -49,6 +49,10 @@ class BatchTask(Task):
         self.tasks = tasks
         self.attempt = first.attempt
 
+    def keep(self, tasks: list[Task]) -> None:
+        """Have only these tasks from now on."""
+        self.tasks = tasks
+
 
 def tasks_of(task: Task) -> list[Task]:
     """Return the tasks of a batch, or a task that is none in a list."""
@@ -266,8 +270,7 @@ class BatchSchedule(Schedule):
         if share.alive:
             self._undone -= 1
             self._bytes -= task.size
-            share.undone -= 1
-            share.size -= task.size
+            share.count(-1, -task.size)
         self.changed.notify_all()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:

@@ -513,7 +513,7 @@ class WorkersBase:
         records: list[ConsumerRecord[Any, Any]] = []
         letters: list[tuple[Task, Letter]] = []
         tasks = list(zip(batch.tasks, outcomes, strict=True))
-        batch.tasks = [task for task, outcome in tasks if not isinstance(outcome, Exception | None)]
+        batch.keep([task for task, outcome in tasks if not isinstance(outcome, Exception | None)])
         for task, outcome in tasks:
             if outcome is None:
                 self._schedule.finish(task)

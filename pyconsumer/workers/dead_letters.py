@@ -20,6 +20,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Final
 
+from pyconsumer.background_log import background
 from pyconsumer.consumer.interface import DeadLetterSink
 from pyconsumer.errors import ConfigurationError, KafkaError, RecordDeserializationError
 from pyconsumer.protocol.records import ConsumerRecord
@@ -142,6 +143,7 @@ class DeadLetters(DeadLetterSink):
         else:
             sent.set_exception(error)
 
+    @background()
     def _deliver_to(self, letter: Letter, sent: Future[None]) -> None:
         try:
             self.deliver(letter)
