@@ -60,7 +60,7 @@ def test_the_code_of_the_page_about_work_runs(tmp_path: Path, new_cluster: Calla
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["docs/operations.md", "docs/porting.md", "docs/schemas.md"])
+@pytest.mark.parametrize("page", ["docs/observability.md", "docs/operations.md", "docs/porting.md", "docs/schemas.md"])
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path) -> None:
     _run_python(page, tmp_path, "not-used:1")
 
