@@ -22,7 +22,7 @@ from pyconsumer.protocol.avro import (
 from pyconsumer.protocol.compiled import load_compiled
 from tests.support.avro_values import Values, damaged, evolved
 
-native = load_compiled("pyconsumer.protocol.avro._native", 2)[0]
+native = load_compiled("pyconsumer.protocol.avro._native", 3)[0]
 needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
 
 SEEDS = range(300)
