@@ -51,11 +51,11 @@ class _Reset(Kind):
 class _RecordErrorPolicy(Kind):
     """``raise``, ``skip``, a function of the error, or a dead-letter sink with a method ``send``."""
 
-    type_text = 'Literal["raise", "skip"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink'
+    type_text = 'Literal["raise", "skip", "null"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink'
 
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
-            if value.lower() in ("raise", "skip"):
+            if value.lower() in ("raise", "skip", "null"):
                 return value.lower()
         elif callable(value) or callable(getattr(value, "send", None)):
             return value
@@ -359,7 +359,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             _RecordErrorPolicy(),
             "Policy for a record that cannot be deserialized: `raise`, `skip`, a function of the"
             " RecordDeserializationError that returns `'raise'` or `'skip'` (or None, to skip), or a dead-letter sink:"
-            " an object with a method `send(error)`. A damaged batch is always raised, as CorruptRecordError.",
+            " an object with a method `send(error)`. `null` is for `poll_arrow(value=...)` alone: the value is null, and"
+            " the column `value_error` has the reason. A damaged batch is always raised, as CorruptRecordError.",
         ),
         Setting(
             "interceptors",

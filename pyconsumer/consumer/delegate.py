@@ -64,6 +64,7 @@ from pyconsumer.errors import (
     InvalidGroupIdError,
     KafkaError,
     KafkaTimeoutError,
+    SchemaUnavailableError,
 )
 from pyconsumer.generic import PendingError
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.arrivals import Arrivals
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
+    from pyconsumer.consumer.typed_arrow import TypedRows
 
 __all__ = ["CHECK_LIFETIME_S", "MOST_AHEAD", "ConsumerDelegate"]
 
@@ -536,7 +538,7 @@ class ConsumerDelegate:
             try:
                 record = self.fetcher.buffer.next_record(self._ahead)
             except PendingError as pending:
-                self._expect(pending)
+                self.expect(pending)
                 return None
             if record is None:
                 return None
@@ -570,7 +572,53 @@ class ConsumerDelegate:
             self.metrics.on_records(tp.topic, count)
         return found
 
-    def _expect(self, pending: PendingError) -> None:
+    def take_typed(self, typed: TypedRows, max_records: int, max_bytes: int) -> list[tuple[TopicPartition, int]] | None:
+        """Move buffered records into typed columns. Otherwise like :meth:`take_columns`."""
+        try:
+            found = self.fetcher.buffer.collect_typed(typed, max_records, max_bytes)
+        except PendingError as pending:
+            self.expect(pending)
+            return None
+        if not found and not self.fetcher.buffer.has_moved:
+            return None
+        if self.subscriptions.changed:
+            self._send_quietly()
+        for tp, count in found:
+            self.metrics.on_records(tp.topic, count)
+        return found
+
+    def read_topics(self) -> set[str]:
+        """Return the topics that are subscribed, or of which partitions are assigned."""
+        return self.subscriptions.subscription() | {tp.topic for tp in self.subscriptions.assigned_list()}
+
+    def may_wait_for_schemas(self) -> None:
+        """Let polls from now on wait for schemas."""
+        self.grace_s = self.config.schema_timeout_ms / 1000
+
+    def settled(self, settle: Callable[[set[str]], None], deadline: float) -> Steps[None]:
+        """Call a function of the topics until it no longer raises ``PendingError``.
+
+        Raises:
+            SchemaUnavailableError: it still does after the deadline.
+        """
+        while True:
+            topics = self.read_topics()
+            if not topics:
+                return
+            try:
+                settle(topics)
+                return
+            except PendingError as pending:
+                self.expect(pending)
+                assert self._arrivals is not None
+                end = self._arrivals.extended(deadline)
+                if self.clock.now() >= end:
+                    raise SchemaUnavailableError(
+                        f"the columns are not known yet: {pending}. Poll again", retriable=True
+                    ) from None
+            yield Wait(None, end)
+
+    def expect(self, pending: PendingError) -> None:
         """Let this poll and the next ones wait for the thing that a deserializer needs."""
         if self._arrivals is None:
             from pyconsumer.consumer.arrivals import Arrivals  # which few consumers need
@@ -583,7 +631,7 @@ class ConsumerDelegate:
         try:
             found = self.fetcher.buffer.collect(max_records)
         except PendingError as pending:
-            self._expect(pending)
+            self.expect(pending)
             return None
         if not found and not self.fetcher.buffer.has_moved:
             return None

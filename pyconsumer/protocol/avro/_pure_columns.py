@@ -33,6 +33,7 @@ from pyconsumer.protocol.avro.errors import AvroDecodeError
 from pyconsumer.protocol.avro.layout import Column, Kind
 from pyconsumer.protocol.avro.plan import MAX_DECODED_BYTES, MAX_LEVELS
 from pyconsumer.protocol.compiled import not_copied
+from pyconsumer.protocol.records.columns import BinaryColumn
 
 __all__ = [
     "MOST_HELD",
@@ -45,6 +46,7 @@ __all__ = [
     "Odd",
     "Scanned",
     "explain",
+    "rows_of",
 ]
 
 #: The columns of a batch hold about this number of bytes, at most.
@@ -229,6 +231,22 @@ class ColumnsDecoder:
             self._null(0)
         return len(rows), bad
 
+    def scan_column(self, column: BinaryColumn, count: int, programs: Mapping[int, Any]) -> Scanned:
+        """Do as :meth:`scan`, with the first rows of a column."""
+        return self.scan(rows_of(column, count), programs)
+
+    def append_column(
+        self,
+        column: BinaryColumn,
+        count: int,
+        programs: Mapping[int, Any],
+        odd: Mapping[int, Odd] | None = None,
+        *,
+        stop: bool = False,
+    ) -> tuple[int, list[Bad]]:
+        """Do as :meth:`append`, with the first rows of a column."""
+        return self.append(rows_of(column, count), programs, odd, stop=stop)
+
     @staticmethod
     def _program(row: int, data: bytes, programs: Mapping[int, Any], odd: Mapping[int, Odd] | None) -> tuple[Any, int]:
         if odd and row in odd:
@@ -395,6 +413,17 @@ class ColumnsDecoder:
         store.valid.append(1)
         store.ends.append(store.ends[-1] + found)
         self._most_now = max(self._most_now, store.ends[-1])
+
+
+def rows_of(column: BinaryColumn, count: int) -> list[bytes | None]:
+    """Return the first strings of a column."""
+    ends, data, bitmap = column.offsets, bytes(column.data), column.bitmap
+    found: list[bytes | None] = [data[ends[row] : ends[row + 1]] for row in range(count)]
+    if bitmap is not None:
+        for row in range(count):
+            if not bitmap[row >> 3] >> (row & 7) & 1:
+                found[row] = None
+    return found
 
 
 def explain(program: ColumnProgram, data: bytes, start: int, max_decoded_bytes: int) -> AvroDecodeError:

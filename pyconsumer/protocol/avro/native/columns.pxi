@@ -3,7 +3,7 @@
 # A row is read by plain C code, which returns a code instead of raising. Memory belongs to the columns until it is
 # handed over as objects with the buffer protocol.
 
-from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
@@ -821,10 +821,54 @@ cdef struct Chosen:
     PyObject *program
 
 
-cdef struct Strings_:
-    const int32_t *ends
-    const uint8_t *data
-    const uint8_t *valid
+cdef class Given:
+    """The strings of a ``BinaryColumn``, and the hold on their memory."""
+
+    cdef Py_buffer ends_view
+    cdef Py_buffer data_view
+    cdef bint has_ends
+    cdef bint has_data
+    cdef const int32_t *ends
+    cdef const uint8_t *data
+    cdef const uint8_t *valid
+    cdef Py_ssize_t size
+    cdef bytes bitmap
+
+    def __cinit__(self, column, Py_ssize_t count):
+        self.has_ends = self.has_data = False
+        self.bitmap = column.bitmap
+        PyObject_GetBuffer(column.offsets, &self.ends_view, PyBUF_SIMPLE)
+        self.has_ends = True
+        PyObject_GetBuffer(column.data, &self.data_view, PyBUF_SIMPLE)
+        self.has_data = True
+        self.ends = <const int32_t *>self.ends_view.buf
+        self.data = <const uint8_t *>self.data_view.buf
+        self.size = self.data_view.len
+        self.valid = NULL
+        if count < 0 or self.ends_view.len < 4 * (count + 1):
+            raise ValueError(f"there are not {count} strings")
+        if self.bitmap is not None:
+            if PyBytes_GET_SIZE(self.bitmap) < (count + 7) // 8:
+                raise ValueError(f"there are not {count} bits")
+            self.valid = <const uint8_t *>PyBytes_AS_STRING(self.bitmap)
+
+    def __dealloc__(self):
+        if self.has_ends:
+            PyBuffer_Release(&self.ends_view)
+        if self.has_data:
+            PyBuffer_Release(&self.data_view)
+
+    cdef inline bint at(self, Py_ssize_t row, const uint8_t **start, Py_ssize_t *size) except -1:
+        """Find a string. Return False if it is null."""
+        cdef Py_ssize_t begin, end
+        if self.valid is not NULL and not self.valid[row >> 3] >> (row & 7) & 1:
+            return False
+        begin, end = self.ends[row], self.ends[row + 1]
+        if begin < 0 or end < begin or end > self.size:
+            raise ValueError("an offset of a string is wrong")
+        start[0] = self.data + begin
+        size[0] = end - begin
+        return True
 
 
 @cython.final
@@ -921,28 +965,25 @@ cdef class ColumnsDecoder:
             row += 1
         return Scanned(missing, odd)
 
-    def scan_at(self, strings, Py_ssize_t first, Py_ssize_t count, dict programs not None):
-        """Do as :meth:`scan`, with ``count`` rows from ``first`` on at the addresses of a builder."""
-        cdef Py_ssize_t row, size
+    def scan_column(self, column, Py_ssize_t count, dict programs not None):
+        """See ``_pure_columns.ColumnsDecoder.scan_column``."""
+        cdef Py_ssize_t row, size = 0
         cdef dict missing = {}
         cdef list odd = []
-        cdef const uint8_t *start
+        cdef const uint8_t *start = NULL
         cdef int64_t number, last = -1
-        cdef Strings_ given
-        strings_at(strings, first + count, &given)
-        for row in range(first, first + count):
-            if not given.valid[row >> 3] >> (row & 7) & 1:
+        cdef Given given = Given(column, count)
+        for row in range(count):
+            if not given.at(row, &start, &size):
                 continue
-            start = given.data + given.ends[row]
-            size = given.ends[row + 1] - given.ends[row]
             if size < 5 or start[0] != 0:
-                odd.append(row - first)
+                odd.append(row)
                 continue
             number = id_at(start)
             if number != last:
                 last = number
                 if number not in programs and number not in missing:
-                    missing[number] = row - first
+                    missing[number] = row
         return Scanned(missing, odd)
 
     def append(self, rows, dict programs not None, dict odd=None, *, bint stop=False):
@@ -971,38 +1012,27 @@ cdef class ColumnsDecoder:
             row += 1
         return row, bad
 
-    def append_at(
-        self, strings, Py_ssize_t first, Py_ssize_t count, dict programs not None, dict odd=None, *, bint stop=False
-    ):
-        """Do as :meth:`append`, with ``count`` rows from ``first`` on at the addresses of a builder."""
-        cdef Py_ssize_t row
+    def append_column(self, column, Py_ssize_t count, dict programs not None, dict odd=None, *, bint stop=False):
+        """See ``_pure_columns.ColumnsDecoder.append_column``."""
+        cdef Py_ssize_t row, size = 0
         cdef list bad = []
         cdef Chosen chosen
-        cdef Strings_ given
+        cdef const uint8_t *start = NULL
+        cdef Given given = Given(column, count)
         self.check_open()
-        strings_at(strings, first + count, &given)
         self.reading.expected = count
         chosen.number = -1
         chosen.program = NULL
         if not odd:
             odd = None
-        for row in range(first, first + count):
+        for row in range(count):
             if self.is_full():
-                return row - first, bad
-            if not given.valid[row >> 3] >> (row & 7) & 1:
+                return row, bad
+            if not given.at(row, &start, &size):
                 if add_null(&self.reading, self.cols) != FINE:
-                    self.give_up(row - first)
-            elif not self.row(
-                row - first,
-                given.data + given.ends[row],
-                given.ends[row + 1] - given.ends[row],
-                programs,
-                odd,
-                &chosen,
-                bad,
-                stop,
-            ):
-                return row - first, bad
+                    self.give_up(row)
+            elif not self.row(row, start, size, programs, odd, &chosen, bad, stop):
+                return row, bad
         return count, bad
 
     cdef inline bint is_full(self) noexcept:
@@ -1079,17 +1109,6 @@ cdef class ColumnsDecoder:
         for number in range(self.count):
             found.append(finished(&self.cols[number]))
         return found
-
-
-cdef int strings_at(strings, Py_ssize_t count, Strings_ *given) except -1:
-    """Take over the addresses of ``ColumnsBuilder.addresses``."""
-    ends, data, valid, present = strings
-    if not 0 <= count <= present:
-        raise ValueError(f"there are {present} strings, not {count}")
-    given.ends = <const int32_t *><size_t>ends
-    given.data = <const uint8_t *><size_t>data
-    given.valid = <const uint8_t *><size_t>valid
-    return 0
 
 
 cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:
