@@ -130,6 +130,14 @@ class ConsumerConfig(ClientConfig):
         if "client_id" not in given:
             group = f"-{values['group_id']}" if values["group_id"] else ""
             values["client_id"] = f"consumer{group}-{instance_id or next(_numbers)}"
+        if (
+            values["on_record_error"] == "null"
+            and (values["key_deserializer"] or values["value_deserializer"]) is not None
+        ):
+            raise ConfigurationError(
+                "on_record_error='null' is for poll_arrow(key=..., value=...): leave out key_deserializer and"
+                " value_deserializer"
+            )
         if values["group_id"] is None:
             if "enable_auto_commit" in given and values["enable_auto_commit"]:
                 _log.warning("enable_auto_commit has no effect without a group_id to commit for")

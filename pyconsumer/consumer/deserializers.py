@@ -25,7 +25,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from pyconsumer.errors import ConfigurationError, RecordDeserializationError, SchemaUnavailableError
+from pyconsumer.errors import RecordDeserializationError, SchemaUnavailableError
 from pyconsumer.generic import PendingError, is_bindable, wait_for_arrival
 from pyconsumer.protocol.records import ConsumerRecord, convert
 from pyconsumer.protocol.records.conversion import Converter
@@ -93,11 +93,6 @@ class Deserialization:
         self._value = as_converter(value, "value")
         #: True if a deserializer may raise ``PendingError``.
         self.may_wait = is_bindable(key) or is_bindable(value)
-        if on_error == "null" and (key is not None or value is not None):
-            raise ConfigurationError(
-                "on_record_error='null' is for poll_arrow(key=..., value=...): leave out key_deserializer and"
-                " value_deserializer"
-            )
         #: ``on_record_error``.
         self.policy = on_error
         self._form = form

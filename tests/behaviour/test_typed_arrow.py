@@ -173,7 +173,8 @@ def test_topics_with_different_schemas_are_named(cluster: Cluster, topic: str, r
 def test_a_later_schema_is_read_as_the_first(cluster: Cluster, topic: str, registry: FakeRegistry) -> None:
     registry.add(f"{topic}-value", ORDER)
     registry.add("other", '{"type":"record","name":"Order","fields":[{"name":"id","type":"int"}]}')
-    reader = '{"type":"record","name":"Order","fields":[{"name":"id","type":"double"},{"name":"n","type":"int","default":7}]}'
+    fields = [{"name": "id", "type": "double"}, {"name": "n", "type": "int", "default": 7}]
+    reader = json.dumps({"type": "record", "name": "Order", "fields": fields})
     fill(cluster, topic, order(1), b"\0\0\0\0\x02\x04", order(3))
     with new_consumer(cluster, topic) as consumer:
         found = values_of(read(consumer, 3, value=AvroDeserializer(registry, reader)))

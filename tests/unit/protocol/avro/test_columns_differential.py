@@ -143,7 +143,7 @@ def has_times(kind: AvroType, seen: set[int]) -> bool:
     parts = [f.type for f in kind.fields] + kind.branches
     if kind.kind in ("array", "map"):
         parts.append(kind.items)
-    return any([has_times(part, seen) for part in parts])
+    return any(has_times(part, seen) for part in parts)
 
 
 def shown_value(scalar: Any) -> Any:
@@ -162,10 +162,10 @@ def same(value: Any, kind: AvroType, shown: Any) -> bool:
             return True
         merged = {branch.kind for branch in branches} in ({"int", "long"}, {"float", "double"})
         if len(branches) < 2 or merged:
-            return any([same(value, branch, shown) for branch in branches])
+            return any(same(value, branch, shown) for branch in branches)
         members = [shown[f"member{place}"] for place in range(len(branches))]
         return sum([member is not None for member in members]) <= 1 and any(
-            [same(value, branch, member) for branch, member in zip(branches, members, strict=True)]
+            same(value, branch, member) for branch, member in zip(branches, members, strict=True)
         )
     if shown is None or value is None:
         return shown is None and value is None
@@ -176,14 +176,14 @@ def same(value: Any, kind: AvroType, shown: Any) -> bool:
     if kind.kind == "array" and not isinstance(value, list):
         return False
     if kind.kind == "record":
-        return list(value) == list(shown) and all([same(value[f.name], f.type, shown[f.name]) for f in kind.fields])
+        return list(value) == list(shown) and all(same(value[f.name], f.type, shown[f.name]) for f in kind.fields)
     if kind.kind == "array":
         return len(value) == len(shown) and all(
-            [same(item, kind.items, other) for item, other in zip(value, shown, strict=True)]
+            same(item, kind.items, other) for item, other in zip(value, shown, strict=True)
         )
     if kind.kind == "map":
         shown = dict(shown)
-        return set(value) == set(shown) and all([same(item, kind.items, shown[key]) for key, item in value.items()])
+        return set(value) == set(shown) and all(same(item, kind.items, shown[key]) for key, item in value.items())
     logical = "" if kind.logical is None else kind.logical.name
     if logical == "uuid":
         return str(value) == shown.lower()
@@ -214,7 +214,7 @@ def test_a_part_is_that_part_of_the_whole(seed: int) -> None:
     assert refused == []
     assert plain(buffers, part) == plain(decoded(_pure_columns, schema, part, rows)[2], part)
     for path in paths:
-        if not any([layout.columns[number].kind in (Kind.LIST, Kind.MAP) for number in way(layout, path)]):
+        if not any(layout.columns[number].kind in (Kind.LIST, Kind.MAP) for number in way(layout, path)):
             assert taken(compiled, path).equals(taken(whole, path))
 
 
