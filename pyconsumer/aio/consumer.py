@@ -124,10 +124,20 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         columns: Iterable[str] | None = None,
         *,
         dictionary_topic: bool = False,
+        key: Any = None,
+        value: Any = None,
     ) -> pyarrow.RecordBatch:
         from pyconsumer.consumer.arrow import ArrowPoll
 
-        arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic)
+        arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic, key=key, value=value)
+        if arrow.is_unsettled:
+            self._driver.bind()
+            self._guard.begin("poll_arrow")
+            try:
+                deadline = self._deadline(timeout_ms)
+                await self._on_loop(arrow.settle(deadline), deadline + self._delegate.grace_s)
+            finally:
+                self._guard.end()
         return arrow.batch(await self._poll(timeout_ms, arrow.take, "poll_arrow"))
 
     async def _poll(self, timeout_ms: float, drain: Callable[[], T | None], name: str) -> T | None:

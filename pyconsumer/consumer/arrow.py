@@ -8,14 +8,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.consumer.arguments import check_max_records
+from pyconsumer.errors import SchemaUnavailableError
+from pyconsumer.generic import PendingError
 from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
 from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
+from pyconsumer.protocol.records.columns import bitmap_of
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
 
     from pyconsumer.consumer.delegate import ConsumerDelegate
+    from pyconsumer.consumer.typed_arrow import TypedRows
+    from pyconsumer.network.futures import Steps
 
 __all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns", "ArrowPoll", "arrow_columns"]
 
@@ -91,9 +96,11 @@ class ArrowColumns:
 
     def batch(self, builder: ColumnsBuilder, runs: Runs) -> pyarrow.RecordBatch:
         """Return the collected rows as one record batch. Its columns share the builder's memory."""
-        columns = builder.build()
-        arrays = [self._array(field.name, field.type, columns, runs) for field in self.schema]
-        return self._pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return self._pa.RecordBatch.from_arrays(self.arrays(builder.build(), runs), schema=self.schema)
+
+    def arrays(self, columns: Columns, runs: Runs) -> list[Any]:
+        """Return the arrays of some rows, in the order of the schema."""
+        return [self._array(field.name, field.type, columns, runs) for field in self.schema]
 
     def _array(self, name: str, kind: Any, columns: Columns, runs: Runs) -> Any:
         pa = self._pa
@@ -129,18 +136,91 @@ class ArrowColumns:
         return number_array(self._pa, memoryview(numbers).cast("i"), self._pa.int32())
 
 
+class _TypedColumns:
+    """The columns of a poll with typed keys or values, in order.
+
+    Args:
+        names: the names of the columns.
+        sides: by ``"key"`` and ``"value"``, the columns of that side.
+        dictionary_topic: see :class:`ArrowColumns`.
+        with_reasons: True adds the columns ``key_error`` and ``value_error``.
+    """
+
+    def __init__(
+        self, names: Sequence[str], sides: dict[str, Any], *, dictionary_topic: bool, with_reasons: bool
+    ) -> None:
+        self.sides = sides
+        self.raw = tuple([name for name in names if name not in sides])
+        # A column of offsets stands for none: a batch has a length.
+        self._raw_columns = arrow_columns(self.raw or ("offset",), dictionary_topic)
+        import pyarrow
+
+        from pyconsumer.protocol.avro.arrow import arrow_type
+
+        self._pa: Any = pyarrow
+        self._types = {side: arrow_type(pyarrow, columns.layout) for side, columns in sides.items()}
+        fields = []
+        for name in names:
+            kind = self._types.get(name)
+            fields.append(self._raw_columns.schema.field(name) if kind is None else pyarrow.field(name, kind))
+        if with_reasons:
+            fields += [pyarrow.field(f"{side}_error", pyarrow.string()) for side in sides]
+        self.schema = pyarrow.schema(fields)
+
+    def batch(self, rows: TypedRows) -> pyarrow.RecordBatch:
+        """Return the rows as one record batch."""
+        from pyconsumer.protocol.avro.arrow import arrow_array
+
+        pa = self._pa
+        found: dict[str, Any] = dict(zip(self.raw, self._raw_arrays(rows), strict=False))
+        for side, buffers in rows.finish().items():
+            found[side] = arrow_array(pa, self.sides[side].layout, self._types[side], buffers)
+            reasons = rows.reasons[side]
+            texts = [reasons.get(row) for row in range(len(rows))] if reasons else None
+            found[f"{side}_error"] = pa.array(texts, pa.string()) if texts else pa.nulls(len(rows), pa.string())
+        batch = pa.RecordBatch.from_arrays([found[name] for name in self.schema.names], schema=self.schema)
+        if rows.left_out:
+            kept = bytearray(b"\1" * len(rows))
+            for row in rows.left_out:
+                kept[row] = 0
+            mask = pa.Array.from_buffers(pa.bool_(), len(rows), [None, pa.py_buffer(bitmap_of(bytes(kept)))], 0)
+            batch = batch.filter(mask)
+        return batch
+
+    def _raw_arrays(self, rows: TypedRows) -> list[Any]:
+        batches = []
+        for tp, columns, used in rows.parts:
+            whole = self._raw_columns.arrays(columns, [(tp, len(columns))])
+            batches.append([array if used == len(columns) else array.slice(0, used) for array in whole])
+        if len(batches) == 1:
+            return batches[0]
+        if not batches:
+            return [self._pa.array([], field.type) for field in self._raw_columns.schema]
+        return [self._pa.concat_arrays(list(arrays)) for arrays in zip(*batches, strict=True)]
+
+
 class ArrowPoll:
     """One call of ``poll_arrow``: checks its arguments, takes buffered records, and returns them as columns.
 
     Args:
         delegate: the :class:`ConsumerDelegate` of the consumer.
-        max_records, columns, dictionary_topic: the arguments of the call.
+        max_records, columns, dictionary_topic, key, value: the arguments of the call.
 
     Raises:
         ImportError, TypeError, ValueError: see ``poll_arrow``.
     """
 
-    __slots__ = ("_builder", "_columns", "_delegate", "_max_records")
+    __slots__ = (
+        "_builder",
+        "_columns",
+        "_delegate",
+        "_dictionary_topic",
+        "_max_records",
+        "_names",
+        "_rows",
+        "_sides",
+        "_typed",
+    )
 
     def __init__(
         self,
@@ -149,15 +229,72 @@ class ArrowPoll:
         columns: Iterable[str] | None,
         *,
         dictionary_topic: bool,
+        key: Any = None,
+        value: Any = None,
     ) -> None:
         self._delegate = delegate
-        self._columns = arrow_columns(columns, dictionary_topic)
         self._max_records = sys.maxsize if max_records is None else check_max_records(max_records)
-        self._builder = self._columns.builder()
+        self._typed: _TypedColumns | None = None
+        self._rows: TypedRows | None = None
+        self._sides: dict[str, Any] = {}
+        if key is None and value is None:
+            self._columns = arrow_columns(columns, dictionary_topic)
+            self._builder = self._columns.builder()
+            return
+        from pyconsumer.consumer.typed_arrow import typed_columns
+
+        if isinstance(columns, str):
+            raise TypeError(f"columns are a list of names, not one name: {columns!r}")
+        given = {"key": key, "value": value}
+        self._sides = {side: typed_columns(of, side) for side, of in given.items() if of is not None}
+        self._names = None if columns is None else tuple(columns)
+        self._dictionary_topic = dictionary_topic
+        delegate.may_wait_for_schemas()
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Return whether the schema of the result is still to be found: run :meth:`settle` before the poll."""
+        return bool(self._sides) and not all(columns.is_settled for columns in self._sides.values())
+
+    def settle(self, deadline: float) -> Steps[None]:
+        """Find the schema of the result. Raises as ``poll_arrow``."""
+        return self._delegate.settled(self._settle, deadline)
+
+    def _settle(self, topics: Iterable[str]) -> None:
+        for columns in self._sides.values():
+            columns.settle(topics)
+
+    def _prepare(self) -> TypedRows:
+        """Return the rows, whose schema is settled."""
+        if self._rows is None:
+            from pyconsumer.consumer.typed_arrow import TypedRows, typed_names
+
+            names, parts = typed_names(self._names, DEFAULT_COLUMNS, list(self._sides))
+            deserialization = self._delegate.fetcher.deserialization
+            sides = {side: self._sides[side].select(paths) for side, paths in parts.items()}
+            self._typed = _TypedColumns(
+                names,
+                sides,
+                dictionary_topic=self._dictionary_topic,
+                with_reasons=deserialization.policy == "null",
+            )
+            self._rows = TypedRows(sides, deserialization, with_keys="key" in self._typed.raw)
+        return self._rows
+
+    def _take_typed(self) -> list[tuple[TopicPartition, int]] | None:
+        if self.is_unsettled:
+            try:
+                self._settle(self._delegate.read_topics())
+            except PendingError as pending:
+                self._delegate.expect(pending)
+                return None
+        return self._delegate.take_typed(self._prepare(), self._max_records, MAX_BYTES)
 
     def take(self) -> list[tuple[TopicPartition, int]] | None:
         """Take records out of the buffer. Return None if there are none and no position has moved."""
         try:
+            if self._sides:
+                return self._take_typed()
             return self._delegate.take_columns(self._builder, self._max_records, MAX_BYTES)
         except MemoryError:
             self._put_back()
@@ -166,6 +303,16 @@ class ArrowPoll:
     def batch(self, runs: Runs | None) -> pyarrow.RecordBatch:
         """Return the taken records as a record batch."""
         try:
+            if self._sides:
+                if self.is_unsettled:
+                    raise SchemaUnavailableError(
+                        "no topic is known yet, so the schema of the columns is not: poll again, or give the"
+                        " AvroDeserializer a schema_str",
+                        retriable=True,
+                    )
+                rows = self._prepare()
+                assert self._typed is not None
+                return self._typed.batch(rows)
             return self._columns.batch(self._builder, runs or ())
         except MemoryError:
             self._put_back()

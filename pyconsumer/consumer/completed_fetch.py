@@ -221,7 +221,7 @@ class CompletedFetch:
         try:
             records, used, error = convert(raw)
         except BaseException:
-            self._restart(offset)  # Ctrl-C in a deserializer: none of them is returned
+            self.restart(offset)  # Ctrl-C in a deserializer: none of them is returned
             raise
         if used < len(raw):
             self.raw = raw[used:] + self.raw
@@ -245,8 +245,19 @@ class CompletedFetch:
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int) -> int:
         """Append records to columns, and return how many were appended. Errors are those of :meth:`take`."""
         if self.ready or self.raw:
-            self._restart(self.next_offset)
+            self.restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
+
+    def records_from(self, offset: int, count: int) -> list[ConsumerRecord[Any, Any]]:
+        """Decode records once more, from an offset on, without taking them."""
+        buffer, check_crcs, aborted, _ = self._source
+        return Cursor(self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted).take(
+            count
+        )
+
+    def record_at(self, offset: int, start: int) -> ConsumerRecord[Any, Any]:
+        """Decode the record at an offset once more. ``start`` is one of an earlier record."""
+        return self.records_from(max(offset, start), 1)[0]
 
     def leave(self, frame: Frame) -> int:
         """Stop sharing the memory of a response. Return the result of :meth:`Frame.release`."""
@@ -277,9 +288,9 @@ class CompletedFetch:
         offset = self.next_offset
         buffer, *rest = self._source
         self._source = bytes(buffer), *rest  # type: ignore[assignment]
-        self._restart(offset)
+        self.restart(offset)
 
-    def _restart(self, offset: int) -> None:
+    def restart(self, offset: int) -> None:
         """Read again from an offset. Records that were decoded ahead are dropped."""
         self.raw = _NO_RECORDS
         self.ready.clear()  # iteration may hold this list
@@ -291,7 +302,7 @@ class CompletedFetch:
     def forget_ahead(self) -> None:
         """Drop the records that were decoded ahead. They are decoded again."""
         if self.ready:
-            self._restart(self.next_offset)
+            self.restart(self.next_offset)
 
     def drop(self) -> int:
         """Release all memory. Return how many bytes of the response became free (see :meth:`Frame.release`)."""

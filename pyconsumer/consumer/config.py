@@ -51,11 +51,11 @@ class _Reset(Kind):
 class _RecordErrorPolicy(Kind):
     """``raise``, ``skip``, a function of the error, or a dead-letter sink with a method ``send``."""
 
-    type_text = 'Literal["raise", "skip"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink'
+    type_text = 'Literal["raise", "skip", "null"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink'
 
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
-            if value.lower() in ("raise", "skip"):
+            if value.lower() in ("raise", "skip", "null"):
                 return value.lower()
         elif callable(value) or callable(getattr(value, "send", None)):
             return value
@@ -130,6 +130,14 @@ class ConsumerConfig(ClientConfig):
         if "client_id" not in given:
             group = f"-{values['group_id']}" if values["group_id"] else ""
             values["client_id"] = f"consumer{group}-{instance_id or next(_numbers)}"
+        if (
+            values["on_record_error"] == "null"
+            and (values["key_deserializer"] or values["value_deserializer"]) is not None
+        ):
+            raise ConfigurationError(
+                "on_record_error='null' is for poll_arrow(key=..., value=...): leave out key_deserializer and"
+                " value_deserializer"
+            )
         if values["group_id"] is None:
             if "enable_auto_commit" in given and values["enable_auto_commit"]:
                 _log.warning("enable_auto_commit has no effect without a group_id to commit for")
@@ -359,7 +367,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             _RecordErrorPolicy(),
             "Policy for a record that cannot be deserialized: `raise`, `skip`, a function of the"
             " RecordDeserializationError that returns `'raise'` or `'skip'` (or None, to skip), or a dead-letter sink:"
-            " an object with a method `send(error)`. A damaged batch is always raised, as CorruptRecordError.",
+            " an object with a method `send(error)`. `null` is for `poll_arrow(value=...)` alone: the value is null, and"
+            " column `value_error` has the reason. A damaged batch is always raised, as CorruptRecordError.",
         ),
         Setting(
             "interceptors",

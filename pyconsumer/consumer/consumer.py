@@ -98,12 +98,18 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         columns: Iterable[str] | None = None,
         *,
         dictionary_topic: bool = False,
+        key: Any = None,
+        value: Any = None,
     ) -> pyarrow.RecordBatch:
         from pyconsumer.consumer.arrow import ArrowPoll
 
-        arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic)
+        arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic, key=key, value=value)
         self._delegate.note_delivered()
         try:
+            if arrow.is_unsettled:
+                with self._guard:
+                    deadline = self._deadline(timeout_ms)
+                    self._run(arrow.settle(deadline), deadline + self._delegate.grace_s)
             return arrow.batch(self._poll(timeout_ms, arrow.take))
         except BaseException as error:
             self._delegate.on_interrupt(error)

@@ -63,6 +63,7 @@ from pyconsumer.errors import (
     InvalidGroupIdError,
     KafkaError,
     KafkaTimeoutError,
+    SchemaUnavailableError,
 )
 from pyconsumer.generic import PendingError
 from pyconsumer.metrics.source import windows_of
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.arrivals import Arrivals
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, StorableOffsets
+    from pyconsumer.consumer.typed_arrow import TypedRows
 
 __all__ = ["CHECK_LIFETIME_S", "MOST_AHEAD", "ConsumerDelegate"]
 
@@ -571,14 +573,64 @@ class ConsumerDelegate:
             self.metrics.on_records(tp, count)
         return found
 
+    def take_typed(self, typed: TypedRows, max_records: int, max_bytes: int) -> list[tuple[TopicPartition, int]] | None:
+        """Move buffered records into typed columns. Otherwise like :meth:`take_columns`."""
+        try:
+            found = self.fetcher.buffer.collect_typed(typed, max_records, max_bytes)
+        except PendingError:
+            self._expect_arrivals()
+            return None
+        if not found and not self.fetcher.buffer.has_moved:
+            return None
+        if self.subscriptions.changed:
+            self._send_quietly()
+        for tp, count in found:
+            self.metrics.on_records(tp, count)
+        return found
+
+    def read_topics(self) -> set[str]:
+        """Return the topics that are subscribed, or of which partitions are assigned."""
+        return self.subscriptions.subscription() | {tp.topic for tp in self.subscriptions.assigned_list()}
+
+    def may_wait_for_schemas(self) -> None:
+        """Let polls from now on wait for schemas."""
+        self.grace_s = self.config.schema_timeout_ms / 1000
+
+    def settled(self, settle: Callable[[set[str]], None], deadline: float) -> Steps[None]:
+        """Call a function of the topics until it no longer raises ``PendingError``.
+
+        Raises:
+            SchemaUnavailableError: it still does after the deadline.
+        """
+        while True:
+            topics = self.read_topics()
+            if not topics:
+                return
+            try:
+                settle(topics)
+                return
+            except PendingError as pending:
+                self.expect(pending)
+                assert self._arrivals is not None
+                end = self._arrivals.extended(deadline)
+                if self.clock.now() >= end:
+                    raise SchemaUnavailableError(
+                        f"the columns are not known yet: {pending}. Poll again", retriable=True
+                    ) from None
+            yield Wait(None, end)
+
     def _expect_arrivals(self) -> None:
-        """Let this poll and the next ones wait for the things that deserializers need."""
+        """Let this poll and the next ones wait for the things that the records in the buffer need."""
+        for pending in self.fetcher.buffer.pending:
+            self.expect(pending)
+
+    def expect(self, pending: PendingError) -> None:
+        """Let this poll and the next ones wait for the thing that a deserializer needs."""
         if self._arrivals is None:
             from pyconsumer.consumer.arrivals import Arrivals  # which few consumers need
 
             self._arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
-        for pending in self.fetcher.buffer.pending:
-            self._arrivals.expect(pending)
+        self._arrivals.expect(pending)
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take buffered records, for ``poll``. Return None if there are none and no position has moved."""

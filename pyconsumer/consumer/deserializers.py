@@ -32,7 +32,7 @@ from pyconsumer.generic import Arrival, PendingError, is_bindable, wait_for_arri
 from pyconsumer.protocol.records import ConsumerRecord, convert
 from pyconsumer.protocol.records.conversion import Converter
 
-__all__ = ["Deserialization", "as_converter"]
+__all__ = ["Deserialization", "as_converter", "failure_of", "located"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -98,7 +98,8 @@ class Deserialization:
         self._value = as_converter(value, "value")
         #: True if a deserializer may raise ``PendingError``.
         self.may_wait = is_bindable(key) or is_bindable(value)
-        self._on_error = on_error
+        #: ``on_record_error``.
+        self.policy = on_error
         self._form = form
         self._deliveries: dict[Hashable, Arrival] = {}  # to a sink, of records that wait for them
         self.skipped = 0
@@ -121,14 +122,13 @@ class Deserialization:
             if error is None:
                 return good, used, None
             if isinstance(error, (PendingError, SchemaUnavailableError)):
-                return good, used, _located(error, raw[used], origin)
+                return good, used, located(error, raw[used], origin)
             record = raw[used]
-            advice = ". Seek past it, or set on_record_error" if self._on_error == "raise" else ""
-            failure = _failure(record, origin, record.key if origin == "key" else record.value, error, advice)
-            stop = self._decide(failure)
+            failure = failure_of(record, origin, error, self.policy)
+            stop = self.decide(failure)
             if stop is not None:
                 return good, used, stop
-            self.skipped += 1
+            self.count_skipped()
             used += 1
 
     def now(self, raw: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], int, Exception | None]:
@@ -139,9 +139,13 @@ class Deserialization:
                 return good, used, error
             wait_for_arrival(error.arrival)
 
-    def _decide(self, failure: RecordDeserializationError) -> Exception | None:
+    def count_skipped(self) -> None:
+        """Count a record that is skipped."""
+        self.skipped += 1
+
+    def decide(self, failure: RecordDeserializationError) -> Exception | None:
         """Apply the policy: return the error to raise at this record, None to skip it."""
-        policy = self._on_error
+        policy = self.policy
         if policy == "raise":
             return failure
         try:
@@ -190,7 +194,7 @@ class Deserialization:
         return None
 
 
-def _located(error: Exception, record: ConsumerRecord, origin: str) -> Exception:
+def located(error: Exception, record: ConsumerRecord, origin: str) -> Exception:
     """Return an error that says which record waits. A pending one stays as it is."""
     if not isinstance(error, SchemaUnavailableError):
         return error
@@ -203,9 +207,17 @@ def _located(error: Exception, record: ConsumerRecord, origin: str) -> Exception
     return located
 
 
-def _failure(
-    record: ConsumerRecord, origin: str, data: bytes | None, error: Exception, advice: str
-) -> RecordDeserializationError:
+def failure_of(record: ConsumerRecord, origin: str, error: Exception, policy: Any) -> RecordDeserializationError:
+    """Return the error of a record for the policy.
+
+    Args:
+        record: the record, as it was sent.
+        origin: ``"key"`` or ``"value"``.
+        error: of the deserializer.
+        policy: ``on_record_error``.
+    """
+    data = record.key if origin == "key" else record.value
+    advice = ". Seek past it, or set on_record_error" if policy == "raise" else ""
     tp = record.topic_partition
     size = 0 if data is None else len(data)
     failure = RecordDeserializationError(

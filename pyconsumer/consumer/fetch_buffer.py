@@ -44,6 +44,7 @@ from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
+    from pyconsumer.consumer.typed_arrow import TypedRows
     from pyconsumer.protocol.records._native import DecodeAhead
 
 __all__ = ["FetchBuffer"]
@@ -301,6 +302,59 @@ class FetchBuffer:
             self._advance(fetch)
             if count:
                 collected.append((fetch.topic_partition, count))
+        return collected
+
+    def collect_typed(self, typed: TypedRows, max_records: int, max_bytes: int) -> list[tuple[TopicPartition, int]]:
+        """Append records to typed columns, part by part. Otherwise like :meth:`collect_columns`.
+
+        Raises:
+            PendingError: the next row of every partition needs a schema that is being fetched (rule 9).
+            KafkaError: see :meth:`collect`.
+        """
+        collected: list[tuple[TopicPartition, int]] = []
+        self._moved.clear()
+        if self._pending:
+            self._pending.clear()
+        weight = 0
+        while len(typed) < max_records and weight < max_bytes:
+            fetch = self._head(bool(collected))
+            if fetch is None:
+                break
+            start = fetch.next_offset
+            stop: Exception | None = None
+            used = 0
+            try:
+                part = typed.new_part()
+                part.expect(min(fetch.record_set_bytes, max_bytes))
+                count = fetch.take_into(part, max_records - len(typed), max_bytes - weight)
+                weight += part.weight
+                if count:
+                    used, offset, stop = typed.accept(fetch, part, start)
+                    if used < count and not fetch.dropped:
+                        fetch.restart(offset if used else start)
+            except BaseException as error:
+                if isinstance(error, Exception) and collected and not used:
+                    if not fetch.dropped:
+                        fetch.restart(start)
+                    break
+                if not fetch.dropped:
+                    fetch.restart(start)
+                if isinstance(error, Exception) and self._set_aside(fetch, error):
+                    continue
+                raise
+            if used < count and not used:
+                if stop is None or collected:
+                    break
+                if self._set_aside(fetch, stop):
+                    continue
+                raise stop
+            is_current = self._advance(fetch)  # the policy of the application may have moved the position
+            if not is_current:
+                typed.drop_last(used)
+            elif used:
+                collected.append((fetch.topic_partition, used))
+            if used < count:
+                break
         return collected
 
     def _waiting_bytes(self, most: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overload, runtime_checkable
 
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError, RecordDeserializationError
@@ -452,13 +452,19 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         columns: Iterable[str] | None = None,
         *,
         dictionary_topic: bool = False,
+        key: Any = None,
+        value: Any = None,
     ) -> pyarrow.RecordBatch:
         """Return records as columns: all that are buffered, of all partitions, up to about 8 MiB.
 
         Otherwise like :meth:`poll`.
 
-        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Each row has a
-        fixed overhead, so a batch also has at most 524,288 rows.
+        Keys and values are bytes as they were sent. The consumer's deserializers and interceptors are not applied. Each
+        row has a fixed overhead, so a batch also has at most 524,288 rows.
+
+        With ``key`` or ``value`` they are typed columns. The first such call fixes the schema of the result: that of
+        ``schema_str``, else the latest of the topics' subjects. A tombstone is null. A bad record is handled by
+        ``on_record_error``. See ``docs/schemas.md``.
 
         Args:
             timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
@@ -467,6 +473,8 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
                 ``timestamp`` (ms, UTC), ``key``, ``value`` and ``headers``. You can also name ``timestamp_type`` and
                 ``leader_epoch``. Leaving out a column saves time.
             dictionary_topic: True encodes the topic column as a dictionary (a type of Arrow).
+            key, value: a :class:`pyconsumer.schemas.AvroDeserializer`, which makes typed columns. Then ``columns`` may
+                also name parts, such as ``"value.customer.name"``. The rest of a value is skipped.
 
         Returns:
             The rows, partition by partition, in the order of their offsets. If no record arrived in time, the batch is
@@ -475,7 +483,9 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         Raises:
             ImportError: pyarrow is not installed.
             ValueError: a column is unknown, or is named twice.
-            KafkaError: an error of :meth:`poll`, except for RecordDeserializationError.
+            ConfigurationError: the topics have different schemas, the schema has no columns, or not the named part.
+            SchemaUnavailableError: the registry does not answer. The position stays. See ``error.retriable``.
+            KafkaError: an error of :meth:`poll`. RecordDeserializationError only with ``key`` or ``value``.
 
         Example::
 

@@ -282,8 +282,16 @@ class MockConsumer(Consumer[K, V]):
         columns: Iterable[str] | None = None,
         *,
         dictionary_topic: bool = False,
+        key: Any = None,
+        value: Any = None,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns. Keys and values must be bytes. See :meth:`pyconsumer.KafkaConsumer.poll_arrow`."""
+        """Return records as columns. Keys and values must be bytes. See :meth:`pyconsumer.KafkaConsumer.poll_arrow`.
+
+        Raises:
+            NotImplementedError: ``key`` or ``value`` is given. A mock decodes no typed columns.
+        """
+        if key is not None or value is not None:
+            raise NotImplementedError("a mock decodes no typed columns: leave out key and value")
         from pyconsumer.testing.builders import make_arrow_batch
 
         found: ConsumerRecords[Any, Any] = self._run_without_waiting(self.poll_steps(timeout_ms, max_records, raw=True))

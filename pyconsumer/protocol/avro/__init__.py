@@ -1,13 +1,14 @@
 """Avro: schemas, plans, and the decoders and encoders that walk them. No registry, no record of Kafka.
 
 :func:`parse_schema` reads a schema. :func:`read_plan` and :func:`write_plan` make a plan of it. :class:`Decoder` and
-:class:`Encoder` are the compiled ones, or their twins in Python.
+:class:`Encoder` are the compiled ones, or their twins in Python. :func:`~.layout.make_layout`,
+:func:`~.column_plan.column_plan` and :class:`ColumnsDecoder` do the same for columns.
 """
 
 from __future__ import annotations
 
 from pyconsumer.protocol.avro._pure import AvroDuration
-from pyconsumer.protocol.avro.coder import Decoder, Encoder, PrefixDecoder
+from pyconsumer.protocol.avro.coder import ColumnProgram, ColumnsDecoder, Decoder, Encoder, PrefixDecoder
 from pyconsumer.protocol.avro.errors import (
     AvroDecodeError,
     AvroEncodeError,
@@ -29,6 +30,8 @@ __all__ = [
     "AvroSchema",
     "AvroSchemaError",
     "AvroType",
+    "ColumnProgram",
+    "ColumnsDecoder",
     "Decoder",
     "Encoder",
     "Plan",

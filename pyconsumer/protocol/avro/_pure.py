@@ -41,10 +41,15 @@ from pyconsumer.protocol.avro.errors import AvroDecodeError, AvroEncodeError
 from pyconsumer.protocol.avro.plan import MAX_DECODED_BYTES, MAX_LEVELS, Link, Node, Op, Plan
 
 __all__ = [
+    "UUID_TEXT",
     "AvroDuration",
     "Decoder",
     "Encoder",
     "PrefixDecoder",
+    "RefusedError",
+    "TooLargeError",
+    "ValueCursor",
+    "check_block",
     "check_writes",
     "decimal_bytes",
     "decimal_of",
@@ -59,7 +64,7 @@ __all__ = [
 
 _FLOAT: Final = struct.Struct("<f")
 _DOUBLE: Final = struct.Struct("<d")
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+UUID_TEXT: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _DURATION: Final = struct.Struct("<III")
 _EPOCH: Final = datetime(1970, 1, 1)
 _UTC_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,7 +84,7 @@ class AvroDuration(NamedTuple):
     milliseconds: int
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """A value is refused. The way to it is added while the error rises."""
 
     def __init__(self, reason: str) -> None:
@@ -91,7 +96,7 @@ class _RefusedError(Exception):
         return f"{way}: {self.args[0]}" if way else str(self.args[0])
 
 
-class _TooLargeError(Exception):
+class TooLargeError(Exception):
     """A value decodes to more than ``max_decoded_bytes``. The place does not matter, so the compiled decoder raises it
     itself: to decode so much again, in Python, would take seconds.
     """
@@ -141,7 +146,7 @@ def unscaled(value: Any, precision: int, scale: int) -> int:
     return int(given.scaleb(scale, _EXACT)) if given else 0
 
 
-class _Cursor:
+class ValueCursor:
     """The bytes of one value, and the rest of its bound."""
 
     __slots__ = ("at", "data", "end", "room")
@@ -156,11 +161,11 @@ class _Cursor:
         number = shift = 0
         while True:
             if self.at >= self.end:
-                raise _RefusedError("the bytes end within a number")
+                raise RefusedError("the bytes end within a number")
             byte = self.data[self.at]
             self.at += 1
             if shift == 63 and byte > 1:
-                raise _RefusedError("a number has more than 64 bits")
+                raise RefusedError("a number has more than 64 bits")
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (number >> 1) ^ -(number & 1)
@@ -169,12 +174,12 @@ class _Cursor:
     def whole(self) -> int:
         number = self.long()
         if not -0x80000000 <= number <= 0x7FFFFFFF:
-            raise _RefusedError(f"{number} is no int of 32 bits")
+            raise RefusedError(f"{number} is no int of 32 bits")
         return number
 
     def take(self, size: int) -> bytes:
         if size > self.end - self.at:
-            raise _RefusedError(f"{size} bytes are announced, and {self.end - self.at} are left")
+            raise RefusedError(f"{size} bytes are announced, and {self.end - self.at} are left")
         start = self.at
         self.at += size
         return self.data[start : self.at]
@@ -182,7 +187,7 @@ class _Cursor:
     def sized(self) -> bytes:
         size = self.long()
         if size < 0:
-            raise _RefusedError(f"the length {size} is below 0")
+            raise RefusedError(f"the length {size} is below 0")
         found = self.take(size)
         self.charge(size)
         return found
@@ -190,7 +195,7 @@ class _Cursor:
     def charge(self, size: int) -> None:
         self.room -= size
         if self.room < 0:
-            raise _TooLargeError
+            raise TooLargeError
 
     def block(self) -> tuple[int, int]:
         """Return the number of items in the next block, and the end of the block, -1 if it is not known."""
@@ -199,7 +204,7 @@ class _Cursor:
             return count, -1
         size = self.long()
         if size < 0 or size > self.end - self.at:
-            raise _RefusedError(f"a block of {size} bytes is announced, and {self.end - self.at} are left")
+            raise RefusedError(f"a block of {size} bytes is announced, and {self.end - self.at} are left")
         return -count, self.at + size
 
 
@@ -222,18 +227,18 @@ class Decoder:
         Raises:
             AvroDecodeError: the bytes are no value of the plan.
         """
-        cursor = _Cursor(bytes(data), start, self._room)
+        cursor = ValueCursor(bytes(data), start, self._room)
         try:
             found = self._read(cursor, 0, 0)
             if cursor.at != cursor.end:
-                raise _RefusedError(f"{cursor.end - cursor.at} bytes are left after the value")
-        except _RefusedError as error:
+                raise RefusedError(f"{cursor.end - cursor.at} bytes are left after the value")
+        except RefusedError as error:
             raise AvroDecodeError(f"{error.text()} (at byte {cursor.at} of {cursor.end})") from None
-        except _TooLargeError:
+        except TooLargeError:
             raise too_large(self._room) from None
         return found
 
-    def _read(self, cursor: _Cursor, number: int, level: int) -> Any:
+    def _read(self, cursor: ValueCursor, number: int, level: int) -> Any:
         node = self._nodes[number]
         scalar = _READ.get(node.op)
         if scalar is not None:
@@ -245,62 +250,62 @@ class Decoder:
         if node.op == Op.DEFAULT:
             return self._default(cursor, node, level)
         if level >= MAX_LEVELS:
-            raise _RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
+            raise RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
         if node.op == Op.RECORD:
             return self._record(cursor, node, level + 1)
         return self._items(cursor, node, level + 1)
 
-    def _branch(self, cursor: _Cursor, node: Node) -> int:
+    def _branch(self, cursor: ValueCursor, node: Node) -> int:
         index = cursor.long()
         if not 0 <= index < node.b:
-            raise _RefusedError(f"the index {index} is none of the union's {node.b} branches")
+            raise RefusedError(f"the index {index} is none of the union's {node.b} branches")
         return self._links[node.a + index].node
 
-    def _default(self, cursor: _Cursor, node: Node, level: int) -> Any:
-        inner = _Cursor(node.of, 0, cursor.room)
+    def _default(self, cursor: ValueCursor, node: Node, level: int) -> Any:
+        inner = ValueCursor(node.of, 0, cursor.room)
         found = self._read(inner, node.a, level)
         cursor.charge(cursor.room - inner.room)
         return found
 
-    def _record(self, cursor: _Cursor, node: Node, level: int) -> dict[str, Any]:
+    def _record(self, cursor: ValueCursor, node: Node, level: int) -> dict[str, Any]:
         cursor.charge(64 + 8 * node.c)
         found: dict[str, Any] = node.of.template.copy()
         for link in self._links[node.a : node.a + node.b]:
             try:
                 if link.key is None:
-                    self._skip(cursor, link.node, level)
+                    self.skip(cursor, link.node, level)
                 else:
                     found[link.key] = self._read(cursor, link.node, level)
-            except _RefusedError as error:
+            except RefusedError as error:
                 error.way.append(f".{link.key or '(a field that is skipped)'}")
                 raise
         return found
 
-    def _items(self, cursor: _Cursor, node: Node, level: int) -> Any:
+    def _items(self, cursor: ValueCursor, node: Node, level: int) -> Any:
         is_map = node.op == Op.MAP
         found: Any = {} if is_map else []
         cursor.charge(64)
         while True:
             count, end = cursor.block()
             if count == 0:
-                _check_block(cursor, end)
+                check_block(cursor, end)
                 return found
             for _ in range(count):
                 cursor.charge(64 if is_map else 8)
                 key = _text(cursor) if is_map else None
                 try:
                     item = self._read(cursor, node.a, level)
-                except _RefusedError as error:
+                except RefusedError as error:
                     error.way.append(f"[{key!r}]" if is_map else f"[{len(found)}]")
                     raise
                 if is_map:
                     found[key] = item
                 else:
                     found.append(item)
-            _check_block(cursor, end)
+            check_block(cursor, end)
 
-    def _skip(self, cursor: _Cursor, number: int, level: int) -> None:
-        """Go past a value, with those checks that need no object of it."""
+    def skip(self, cursor: ValueCursor, number: int, level: int) -> None:
+        """Go past a value of the node ``number``, with those checks that need no object of it."""
         node = self._nodes[number]
         op = node.op
         if op in _SKIP_INT:
@@ -312,26 +317,26 @@ class Decoder:
         elif op in (Op.BYTES, Op.STRING, Op.UUID) or (op == Op.DECIMAL and node.a < 0):
             size = cursor.long()
             if size < 0:
-                raise _RefusedError(f"the length {size} is below 0")
+                raise RefusedError(f"the length {size} is below 0")
             cursor.take(size)
         elif op in (Op.FIXED, Op.DECIMAL, Op.UUID_FIXED, Op.DURATION):
             cursor.take(node.a)
         elif op == Op.UNION:
-            self._skip(cursor, self._branch(cursor, node), level)
+            self.skip(cursor, self._branch(cursor, node), level)
         elif op == Op.NAMED:
-            self._skip(cursor, node.a, level)
+            self.skip(cursor, node.a, level)
         elif op in (Op.NULL, Op.BOOLEAN, Op.ENUM, Op.REFUSED):
             _READ[op](cursor, node)
         elif level >= MAX_LEVELS:
-            raise _RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
+            raise RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
         elif op == Op.RECORD:
             cursor.charge(64 + 8 * node.c)
             for link in self._links[node.a : node.a + node.b]:
-                self._skip(cursor, link.node, level + 1)
+                self.skip(cursor, link.node, level + 1)
         else:
             self._skip_items(cursor, node, level + 1)
 
-    def _skip_items(self, cursor: _Cursor, node: Node, level: int) -> None:
+    def _skip_items(self, cursor: ValueCursor, node: Node, level: int) -> None:
         cursor.charge(64)
         while True:
             count, end = cursor.block()
@@ -346,9 +351,9 @@ class Decoder:
                 if node.op == Op.MAP:
                     size = cursor.long()
                     if size < 0:
-                        raise _RefusedError(f"the length {size} is below 0")
+                        raise RefusedError(f"the length {size} is below 0")
                     cursor.take(size)
-                self._skip(cursor, node.a, level)
+                self.skip(cursor, node.a, level)
 
 
 class PrefixDecoder:
@@ -378,101 +383,102 @@ class PrefixDecoder:
 _SKIP_INT: Final = (Op.INT, Op.DATE, Op.TIME_MILLIS)
 
 
-def _check_block(cursor: _Cursor, end: int) -> None:
+def check_block(cursor: ValueCursor, end: int) -> None:
+    """Refuse a block that does not end where its size says."""
     if end >= 0 and cursor.at != end:
-        raise _RefusedError(f"a block ends at byte {cursor.at}, and its size says {end}")
+        raise RefusedError(f"a block ends at byte {cursor.at}, and its size says {end}")
 
 
-def _boolean(cursor: _Cursor, _: Node) -> bool:
+def _boolean(cursor: ValueCursor, _: Node) -> bool:
     byte = cursor.take(1)[0]
     if byte > 1:
-        raise _RefusedError(f"the boolean is {byte}, and not 0 or 1")
+        raise RefusedError(f"the boolean is {byte}, and not 0 or 1")
     return byte == 1
 
 
-def _text(cursor: _Cursor, _: Node | None = None) -> str:
+def _text(cursor: ValueCursor, _: Node | None = None) -> str:
     data = cursor.sized()
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise _RefusedError(f"the text is no UTF-8: {error}") from None
+        raise RefusedError(f"the text is no UTF-8: {error}") from None
 
 
-def _fixed(cursor: _Cursor, node: Node) -> bytes:
+def _fixed(cursor: ValueCursor, node: Node) -> bytes:
     found = cursor.take(node.a)
     cursor.charge(node.a)
     return found
 
 
-def _enum(cursor: _Cursor, node: Node) -> str:
+def _enum(cursor: ValueCursor, node: Node) -> str:
     index = cursor.whole()
     if not 0 <= index < len(node.of):
-        raise _RefusedError(f"the index {index} is none of the enum's {len(node.of)} symbols")
+        raise RefusedError(f"the index {index} is none of the enum's {len(node.of)} symbols")
     symbol: str | None = node.of[index]
     if symbol is None:
-        raise _RefusedError(f"the symbol with the writer's index {index} is none of the reader's enum")
+        raise RefusedError(f"the symbol with the writer's index {index} is none of the reader's enum")
     return symbol
 
 
-def _refused(_: _Cursor, node: Node) -> Any:
-    raise _RefusedError(f"the schemas do not resolve for this branch: {node.of}")
+def _refused(_: ValueCursor, node: Node) -> Any:
+    raise RefusedError(f"the schemas do not resolve for this branch: {node.of}")
 
 
-def _as_float(cursor: _Cursor, node: Node) -> float:
+def _as_float(cursor: ValueCursor, node: Node) -> float:
     number: float = _FLOAT.unpack(_FLOAT.pack(_whole(cursor, node)))[0]
     return number
 
 
-def _whole(cursor: _Cursor, node: Node) -> int:
+def _whole(cursor: ValueCursor, node: Node) -> int:
     return cursor.long() if node.c else cursor.whole()
 
 
-def _date(cursor: _Cursor, _: Node) -> date:
+def _date(cursor: ValueCursor, _: Node) -> date:
     days = cursor.whole()
     try:
         return date.fromordinal(days + _FIRST_DAY)
     except (ValueError, OverflowError):
-        raise _RefusedError(f"{days} days since 1970 are no date of Python's") from None
+        raise RefusedError(f"{days} days since 1970 are no date of Python's") from None
 
 
-def _time_millis(cursor: _Cursor, _: Node) -> time:
+def _time_millis(cursor: ValueCursor, _: Node) -> time:
     return _time(cursor.whole(), 1000)
 
 
-def _time_micros(cursor: _Cursor, node: Node) -> time:
+def _time_micros(cursor: ValueCursor, node: Node) -> time:
     return _time(_whole(cursor, node), 1)
 
 
 def _time(number: int, factor: int) -> time:
     if not 0 <= number * factor < 86_400_000_000:
-        raise _RefusedError(f"{number} is no time of a day")
+        raise RefusedError(f"{number} is no time of a day")
     return (_EPOCH + timedelta(microseconds=number * factor)).time()
 
 
-def _timestamp(cursor: _Cursor, node: Node) -> datetime:
+def _timestamp(cursor: ValueCursor, node: Node) -> datetime:
     number = _whole(cursor, node)
     try:
         return (_UTC_EPOCH if node.b else _EPOCH) + timedelta(microseconds=number * (1_000_000 // node.a))
     except OverflowError:
-        raise _RefusedError(f"the timestamp {number} is beyond the years of Python's datetime") from None
+        raise RefusedError(f"the timestamp {number} is beyond the years of Python's datetime") from None
 
 
-def _decimal(cursor: _Cursor, node: Node) -> Decimal:
+def _decimal(cursor: ValueCursor, node: Node) -> Decimal:
     data = cursor.sized() if node.a < 0 else _fixed(cursor, node)
     try:
         return decimal_of(data, node.b, node.c)
     except ValueError as error:
-        raise _RefusedError(str(error)) from None
+        raise RefusedError(str(error)) from None
 
 
-def _uuid(cursor: _Cursor, _: Node) -> UUID:
+def _uuid(cursor: ValueCursor, _: Node) -> UUID:
     text = _text(cursor)
-    if _UUID.fullmatch(text) is None:
-        raise _RefusedError(f"{text[:50]!r} is no UUID")
+    if UUID_TEXT.fullmatch(text) is None:
+        raise RefusedError(f"{text[:50]!r} is no UUID")
     return UUID(text)
 
 
-_READ: Final[dict[int, Callable[[_Cursor, Node], Any]]] = {
+_READ: Final[dict[int, Callable[[ValueCursor, Node], Any]]] = {
     Op.NULL: lambda _, __: None,
     Op.BOOLEAN: _boolean,
     Op.INT: lambda cursor, _: cursor.whole(),
@@ -537,7 +543,7 @@ class Encoder:
         out = bytearray(prefix)
         try:
             self._write(out, 0, value, 0)
-        except _RefusedError as error:
+        except RefusedError as error:
             raise AvroEncodeError(error.text()) from None
         return bytes(out)
 
@@ -555,7 +561,7 @@ class Encoder:
             self._write_union(out, node, value, level)
             return
         if level >= MAX_LEVELS:
-            raise _RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
+            raise RefusedError(f"the value is nested more than {MAX_LEVELS} levels deep")
         if node.op == Op.RECORD:
             self._write_record(out, node, value, level + 1)
         elif node.op == Op.ARRAY:
@@ -565,7 +571,7 @@ class Encoder:
 
     def _write_record(self, out: bytearray, node: Node, value: Any, level: int) -> None:
         if not isinstance(value, Mapping):
-            raise _RefusedError(f"a record {node.of.name!r} is written from a dictionary, not from {_shown(value)}")
+            raise RefusedError(f"a record {node.of.name!r} is written from a dictionary, not from {_shown(value)}")
         for link in self._links[node.a : node.a + node.b]:
             item = value.get(link.key, _ABSENT)
             if item is _ABSENT:
@@ -575,28 +581,28 @@ class Encoder:
                 item = None
             try:
                 self._write(out, link.node, item, level)
-            except _RefusedError as error:
+            except RefusedError as error:
                 error.way.append(f".{link.key}")
                 raise
 
     def _write_array(self, out: bytearray, node: Node, value: Any, level: int) -> None:
         if not isinstance(value, (list, tuple)):
             if isinstance(value, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(value, Iterable):
-                raise _RefusedError(f"an array is written from a list, not from {_shown(value)}")
+                raise RefusedError(f"an array is written from a list, not from {_shown(value)}")
             value = list(value)
         if value:
             out += encode_long(len(value))
             for place, item in enumerate(value):
                 try:
                     self._write(out, node.a, item, level)
-                except _RefusedError as error:
+                except RefusedError as error:
                     error.way.append(f"[{place}]")
                     raise
         out.append(0)
 
     def _write_map(self, out: bytearray, node: Node, value: Any, level: int) -> None:
         if not isinstance(value, Mapping):
-            raise _RefusedError(f"a map is written from a dictionary, not from {_shown(value)}")
+            raise RefusedError(f"a map is written from a dictionary, not from {_shown(value)}")
         items = list(value.items())
         if items:
             out += encode_long(len(items))
@@ -604,7 +610,7 @@ class Encoder:
                 _write_text(out, node, key)
                 try:
                     self._write(out, node.a, item, level)
-                except _RefusedError as error:
+                except RefusedError as error:
                     error.way.append(f"[{key!r}]")
                     raise
         out.append(0)
@@ -648,7 +654,7 @@ class Encoder:
                 best, most = place, count
         if best < 0:
             names = ", ".join(str(link.key) for link in branches)
-            raise _RefusedError(f"{_shown(value)} is none of the union's types: {names}")
+            raise RefusedError(f"{_shown(value)} is none of the union's types: {names}")
         return best, value
 
     def _matches(self, number: int, value: Any, level: int, refused: dict[tuple[int, int, int], Any]) -> bool:
@@ -711,12 +717,12 @@ def _shown(value: Any) -> str:
 
 def _write_null(_: bytearray, __: Node, value: Any) -> None:
     if value is not None:
-        raise _RefusedError(f"null is written from None, not from {_shown(value)}")
+        raise RefusedError(f"null is written from None, not from {_shown(value)}")
 
 
 def _write_boolean(out: bytearray, _: Node, value: Any) -> None:
     if value is not True and value is not False:
-        raise _RefusedError(f"a boolean is True or False, not {_shown(value)}")
+        raise RefusedError(f"a boolean is True or False, not {_shown(value)}")
     out.append(value)
 
 
@@ -724,9 +730,9 @@ def _write_whole(out: bytearray, bits: int, value: Any) -> None:
     try:
         number = index(value)
     except TypeError:
-        raise _RefusedError(f"{_shown(value)} is no whole number") from None
+        raise RefusedError(f"{_shown(value)} is no whole number") from None
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise _RefusedError(f"the number is no {'int' if bits == 32 else 'long'} of {bits} bits")
+        raise RefusedError(f"the number is no {'int' if bits == 32 else 'long'} of {bits} bits")
     out += encode_long(number)
 
 
@@ -734,40 +740,40 @@ def _write_float(out: bytearray, node: Node, value: Any) -> None:
     try:
         out += (_FLOAT if node.op == Op.FLOAT else _DOUBLE).pack(value)
     except struct.error:
-        raise _RefusedError(f"{_shown(value)} is no number") from None
+        raise RefusedError(f"{_shown(value)} is no number") from None
     except OverflowError:
-        raise _RefusedError("the number is too large") from None
+        raise RefusedError("the number is too large") from None
 
 
 def _write_bytes(out: bytearray, _: Node, value: Any) -> None:
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise _RefusedError(f"bytes are written from bytes, not from {_shown(value)}")
+        raise RefusedError(f"bytes are written from bytes, not from {_shown(value)}")
     data = bytes(value)
     out += encode_long(len(data)) + data
 
 
 def _write_text(out: bytearray, _: Node, value: Any) -> None:
     if not isinstance(value, str):
-        raise _RefusedError(f"a string is written from text, not from {_shown(value)}")
+        raise RefusedError(f"a string is written from text, not from {_shown(value)}")
     try:
         data = value.encode()
     except UnicodeEncodeError as error:
-        raise _RefusedError(f"the text has no UTF-8: {error}") from None
+        raise RefusedError(f"the text has no UTF-8: {error}") from None
     out += encode_long(len(data)) + data
 
 
 def _write_fixed(out: bytearray, node: Node, value: Any) -> None:
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise _RefusedError(f"a fixed value is written from bytes, not from {_shown(value)}")
+        raise RefusedError(f"a fixed value is written from bytes, not from {_shown(value)}")
     data = bytes(value)
     if len(data) != node.a:
-        raise _RefusedError(f"the fixed value has {len(data)} bytes, and must have {node.a}")
+        raise RefusedError(f"the fixed value has {len(data)} bytes, and must have {node.a}")
     out += data
 
 
 def _write_enum(out: bytearray, node: Node, value: Any) -> None:
     if not isinstance(value, str) or value not in node.of:
-        raise _RefusedError(f"{_shown(value)} is no symbol of the enum: {', '.join(node.of[:20])}")
+        raise RefusedError(f"{_shown(value)} is no symbol of the enum: {', '.join(node.of[:20])}")
     out += encode_long(node.of.index(value))
 
 
@@ -778,7 +784,7 @@ def _write_date(out: bytearray, _: Node, value: Any) -> None:
 def micros_of_time(value: time) -> int:
     """Return the microseconds since midnight. A time with a zone is refused."""
     if value.tzinfo is not None:
-        raise _RefusedError(f"the time {value} has a zone, which would be lost")
+        raise RefusedError(f"the time {value} has a zone, which would be lost")
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
@@ -792,7 +798,7 @@ def micros_of(value: datetime, *, is_instant: bool) -> int:
     try:
         return ((value if value.tzinfo is not None else value.astimezone()) - _UTC_EPOCH) // _MICROSECOND
     except (OverflowError, OSError, ValueError) as error:
-        raise _RefusedError(f"{value} is no instant here: {error}") from None
+        raise RefusedError(f"{value} is no instant here: {error}") from None
 
 
 def _write_time_millis(out: bytearray, _: Node, value: Any) -> None:
@@ -828,18 +834,18 @@ def _write_decimal(out: bytearray, node: Node, value: Any) -> None:
     if isinstance(value, (bytes, bytearray, memoryview)):
         data = bytes(value)
         if node.a >= 0 and len(data) != node.a:
-            raise _RefusedError(f"the fixed value has {len(data)} bytes, and must have {node.a}")
+            raise RefusedError(f"the fixed value has {len(data)} bytes, and must have {node.a}")
         try:
             decimal_of(data, node.b, node.c)
         except ValueError as error:
-            raise _RefusedError(str(error)) from None
+            raise RefusedError(str(error)) from None
     elif isinstance(value, (Decimal, int)):
         try:
             data = decimal_bytes(value, node.a, node.b, node.c)
         except ValueError as error:
-            raise _RefusedError(str(error)) from None
+            raise RefusedError(str(error)) from None
     else:
-        raise _RefusedError(f"a decimal is written from a Decimal, not from {_shown(value)}")
+        raise RefusedError(f"a decimal is written from a Decimal, not from {_shown(value)}")
     if node.a < 0:
         out += encode_long(len(data))
     out += data
@@ -860,7 +866,7 @@ def duration_bytes(value: Any) -> Any:
     try:
         return _DURATION.pack(*value)
     except struct.error as error:
-        raise _RefusedError(f"a duration is months, days and milliseconds, each from 0 to 2^32: {error}") from None
+        raise RefusedError(f"a duration is months, days and milliseconds, each from 0 to 2^32: {error}") from None
 
 
 def _write_duration(out: bytearray, node: Node, value: Any) -> None:

@@ -21,15 +21,25 @@ Rules of resolution (Avro 1.12, "Schema Resolution")
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.protocol.avro.errors import AvroResolutionError
+from pyconsumer.protocol.avro.matching import (
+    NAMED,
+    PROMOTIONS,
+    at,
+    chosen_branch,
+    described,
+    is_exact,
+    matched_fields,
+    same_name,
+)
 from pyconsumer.protocol.avro.schema import AvroSchema
-from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field, Logical
+from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field
 
-__all__ = ["MAX_DECODED_BYTES", "MAX_LEVELS", "Node", "Op", "Plan", "Shape", "read_plan", "write_plan"]
+__all__ = ["MAX_DECODED_BYTES", "MAX_LEVELS", "Node", "Op", "Plan", "Shape", "read_plan", "skip_plan", "write_plan"]
 
 #: By default a value may decode to this many bytes, counted as in ``_pure``.
 MAX_DECODED_BYTES: Final = 64 * 1024 * 1024
@@ -131,6 +141,15 @@ def read_plan(writer: AvroSchema, reader: AvroSchema | None = None, *, return_re
     return planner.plan
 
 
+def skip_plan(types: Iterable[AvroType]) -> tuple[Plan, list[int]]:
+    """Return a plan for going past values of some types, and the node of each type."""
+    planner = _Planner(return_record_name=False)
+    nodes = [planner.resolve(kind, kind, "") for kind in types]
+    if not nodes:
+        planner.plan.nodes.append(Node(Op.NULL))
+    return planner.plan, nodes
+
+
 _SAME: Final = {
     "null": Op.NULL,
     "boolean": Op.BOOLEAN,
@@ -141,15 +160,6 @@ _SAME: Final = {
     "bytes": Op.BYTES,
     "string": Op.STRING,
 }
-#: Rule 1: the reader's types by the writer's.
-_PROMOTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "int": ("long", "float", "double"),
-    "long": ("float", "double"),
-    "float": ("double",),
-    "string": ("bytes",),
-    "bytes": ("string",),
-}
-_NAMED: Final = ("record", "enum", "fixed")
 _CONSTANT: Final = ("null", "boolean", "int", "long", "string")
 
 
@@ -217,9 +227,9 @@ class _Planner:
         if writer.kind == "union":
             branches = [Link(self._branch(branch, reader, where), branch.label) for branch in writer.branches]
             return Node(Op.UNION, self._link(branches), len(branches))
-        if writer.kind in _NAMED and writer.kind == reader.kind and not _same_name(writer, reader):
+        if writer.kind in NAMED and writer.kind == reader.kind and not same_name(writer, reader):
             raise AvroResolutionError(
-                f"{_at(where)}the writer's {writer.kind} {writer.name!r} is not the reader's {reader.name!r}: give the"
+                f"{at(where)}the writer's {writer.kind} {writer.name!r} is not the reader's {reader.name!r}: give the"
                 " reader's that alias"
             )
         if writer.kind == "record" and reader.kind == "record":
@@ -246,10 +256,10 @@ class _Planner:
 
     def _in_union(self, writer: AvroType, reader: AvroType, where: str) -> int:
         """Plan a writer's type for the branch of a reader's union that it fits (rule 6)."""
-        chosen = _chosen(writer, reader.branches)
+        chosen = chosen_branch(writer, reader.branches)
         if chosen is None:
             names = ", ".join(branch.label for branch in reader.branches)
-            raise AvroResolutionError(f"{_at(where)}no branch of the reader's union ({names}) takes a {writer.label}")
+            raise AvroResolutionError(f"{at(where)}no branch of the reader's union ({names}) takes a {writer.label}")
         if not (self._named and chosen.kind == "record"):
             return self.resolve(writer, chosen, where)
         found = self._add(Node(Op.NULL))  # before its record, which may contain it
@@ -257,7 +267,7 @@ class _Planner:
         return found
 
     def _record(self, writer: AvroType, reader: AvroType, where: str) -> Node:
-        of_writer = _matched_fields(writer, reader)
+        of_writer = matched_fields(writer, reader)
         steps: list[Link] = []
         for written in writer.fields:
             wanted = of_writer.get(written.name)
@@ -273,7 +283,7 @@ class _Planner:
                 continue
             if missing.default_bytes is None:
                 raise AvroResolutionError(
-                    f"{_at(where)}the reader's field {missing.name!r} of {reader.name!r} is not in the writer's schema,"
+                    f"{at(where)}the reader's field {missing.name!r} of {reader.name!r} is not in the writer's schema,"
                     " and has no default"
                 )
             if (constant := _constant(missing)) is not NO_DEFAULT:
@@ -288,19 +298,19 @@ class _Planner:
 
     def _scalar(self, writer: AvroType, reader: AvroType, where: str) -> Node:
         written, wanted = writer.kind, reader.kind
-        if written != wanted and wanted not in _PROMOTIONS.get(written, ()):
-            raise AvroResolutionError(f"{_at(where)}a {writer.label} of the writer is no {reader.label} of the reader")
+        if written != wanted and wanted not in PROMOTIONS.get(written, ()):
+            raise AvroResolutionError(f"{at(where)}a {writer.label} of the writer is no {reader.label} of the reader")
         if wanted == "enum":
             has = frozenset(reader.symbols)
             return Node(Op.ENUM, of=tuple(s if s in has else reader.default for s in writer.symbols))
         if wanted == "fixed" and writer.size != reader.size:
             raise AvroResolutionError(
-                f"{_at(where)}the writer's {writer.name!r} has {writer.size} bytes, the reader's {reader.size}"
+                f"{at(where)}the writer's {writer.name!r} has {writer.size} bytes, the reader's {reader.size}"
             )
-        if not _is_exact(writer.logical, reader.logical):
+        if not is_exact(writer.logical, reader.logical):
             raise AvroResolutionError(
-                f"{_at(where)}the writer's logical type {_described(writer.logical)} cannot be read as the reader's"
-                f" {_described(reader.logical)}"
+                f"{at(where)}the writer's logical type {described(writer.logical)} cannot be read as the reader's"
+                f" {described(reader.logical)}"
             )
         logical = _logical_node(writer, reader)
         if logical is not None:
@@ -341,26 +351,6 @@ def _logical_node(writer: AvroType, reader: AvroType) -> Node | None:
     return None if op is None else Node(op)  # nanoseconds stay numbers: Python's types have none
 
 
-#: The reader's logical types that hold each value of a writer's one.
-_FINER: Final = {
-    "time-millis": "time-micros",
-    "timestamp-millis": "timestamp-micros",
-    "local-timestamp-millis": "local-timestamp-micros",
-}
-
-
-def _is_exact(written: Logical | None, wanted: Logical | None) -> bool:
-    """Return True if each value of a writer's logical type is one of the reader's (rule 7)."""
-    if written is None or wanted is None or written == wanted:
-        return True
-    return _FINER.get(written.name) == wanted.name
-
-
-def _described(logical: Logical | None) -> str:
-    assert logical is not None
-    return f"decimal({logical.precision}, {logical.scale})" if logical.name == "decimal" else logical.name
-
-
 def _constant(missing: Field) -> Any:
     """Return the default of a field if it is one object for all records, else ``NO_DEFAULT``."""
     kind = missing.type
@@ -373,53 +363,9 @@ def _constant(missing: Field) -> Any:
     return missing.default if kind.kind in _CONSTANT and kind.logical is None else NO_DEFAULT
 
 
-def _at(where: str) -> str:
-    return f"{where}: " if where else ""
-
-
 def _moved(text: str, place: str, where: str) -> str:
     """Return an error's message for another place."""
     rest = text.removeprefix(place)
     if not place and where:
         return f"{where}: {rest}"
     return f"{where}{rest}" if where else rest.lstrip(".: ")
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def _same_name(writer: AvroType, reader: AvroType) -> bool:
-    return _short(writer.name) == _short(reader.name) or writer.name in reader.aliases
-
-
-def _matched_fields(writer: AvroType, reader: AvroType) -> dict[str, Field]:
-    """Return the reader's fields by the names that the writer has for them (rule 3)."""
-    written = {f.name for f in writer.fields}
-    found = {f.name: f for f in reader.fields if f.name in written}
-    for wanted in reader.fields:
-        if wanted.name in written:
-            continue
-        for alias in wanted.aliases:
-            if alias in written and alias not in found:
-                found[alias] = wanted
-                break
-    return found
-
-
-def _chosen(writer: AvroType, branches: list[AvroType]) -> AvroType | None:
-    """Return the branch of a reader's union for a writer's type (rule 6)."""
-    alike = [branch for branch in branches if branch.kind == writer.kind]
-    if writer.kind not in _NAMED:
-        if alike:
-            return alike[0]
-    else:
-        for branch in alike:
-            if branch.name == writer.name:
-                return branch
-        for branch in alike:
-            if _same_name(writer, branch) and (writer.kind != "fixed" or writer.size == branch.size):
-                return branch
-        return None
-    promoted = _PROMOTIONS.get(writer.kind, ())
-    return next((branch for branch in branches if branch.kind in promoted), None)

@@ -83,13 +83,13 @@ class AvroDeserializer:
             raise ConfigurationError("AvroDeserializer runs no rules: leave rule_conf and rule_registry out")
         if from_dict is not None and not callable(from_dict):
             raise ConfigurationError(f"from_dict is a function of a value and its context, not {from_dict!r}")
-        self._client = schema_registry_client
+        self.client = schema_registry_client
         self._conf = checked_conf(conf, _DEFAULTS, "AvroDeserializer")
         self._strategy = strategy_of(self._conf)
         self._from_dict = from_dict
         self._named = bool(return_record_name)
         given = schema_of(schema_str, "AvroDeserializer")
-        self._reader_schema = given
+        self.reader_schema = given
         self._reader: AvroSchema | None = None
         if given is not None and not given.references:
             self._reader = parse_schema(given.schema_str)
@@ -98,6 +98,7 @@ class AvroDeserializer:
         )
         self._loader: Loader[Decoder] = Loader(self._load, LATEST_S if self.follows_latest else math.inf)
         self._sides: dict[str, _BoundDeserializer] = {}
+        self._columns: dict[str, Any] = {}
 
     def bind(self, field: str) -> _BoundDeserializer:
         """Return the deserializer for keys (``"key"``) or for values (``"value"``)."""
@@ -162,35 +163,65 @@ class AvroDeserializer:
     def _load(self, key: Any) -> Decoder:
         """Make the decoder of a writer's schema, in a thread of the loader."""
         identity, topic, field = key if isinstance(key, tuple) else (key, "", MessageField.VALUE)
+        writer = self.load_writer(identity)
+        return Decoder(read_plan(writer, self._reader_of(topic, field, writer), return_record_name=self._named))
+
+    def _reader_of(self, topic: str, field: MessageField, writer: AvroSchema) -> AvroSchema | None:
+        if self._reader is not None:
+            return self._reader
+        if self.reader_schema is not None:
+            self._reader = parse_with_references(self.client, self.reader_schema, strict=True)
+            return self._reader
+        if not self.follows_latest:
+            return None
+        subject, latest = self.load_latest(topic, field, writer.root.name or None)
+        refuse_rules(latest, "upgrade", f"the latest version of {subject}")
+        return parse_with_references(self.client, latest, strict=False)
+
+    # -- used by the columns -------------------------------------------------------------------------------------------
+
+    def columns(self, field: str) -> Any:
+        """Return the typed columns of keys (``"key"``) or of values, for ``poll_arrow``.
+
+        Raises:
+            ConfigurationError: ``from_dict`` or a ``schema.id.deserializer`` of your own is given.
+        """
+        side = MessageField(str(field))
+        found = self._columns.get(side)
+        if found is None:
+            from pyconsumer.schemas.avro.columns import AvroColumns  # which objects do without
+
+            own = self._conf["schema.id.deserializer"]
+            if self._from_dict is not None:
+                raise ConfigurationError("from_dict makes objects, and columns have none: leave it out")
+            if own is not dual_schema_id_deserializer:
+                raise ConfigurationError(
+                    "columns read the id of a schema by themselves: leave out schema.id.deserializer"
+                )
+            found = self._columns[side] = AvroColumns(self, side)
+        return found
+
+    def load_writer(self, identity: int | UUID) -> AvroSchema:
+        """Fetch and parse a writer's schema, in a thread of a loader."""
         if isinstance(identity, UUID):
-            schema = call_registry(self._client, "get_schema_by_guid", str(identity))
+            schema = call_registry(self.client, "get_schema_by_guid", str(identity))
         else:
-            schema = call_registry(self._client, "get_schema", identity)
+            schema = call_registry(self.client, "get_schema", identity)
         name = f"the schema {identity}"
         if (schema.schema_type or "AVRO") != "AVRO":
             raise SerializationError(
                 f"{name} is of the format {schema.schema_type}, not AVRO: use the deserializer of that format"
             )
         refuse_rules(schema, "read", name)
-        writer = parse_with_references(self._client, schema, strict=False)
-        return Decoder(read_plan(writer, self._reader_of(topic, field, writer), return_record_name=self._named))
+        return parse_with_references(self.client, schema, strict=False)
 
-    def _reader_of(self, topic: str, field: MessageField, writer: AvroSchema) -> AvroSchema | None:
-        if self._reader is not None:
-            return self._reader
-        if self._reader_schema is not None:
-            self._reader = parse_with_references(self._client, self._reader_schema, strict=True)
-            return self._reader
-        if not self.follows_latest:
-            return None
-        subject = subject_of(self._strategy, SerializationContext(topic, field), writer.root.name or None)
+    def load_latest(self, topic: str, field: MessageField, record_name: str | None = None) -> tuple[str, Any]:
+        """Fetch the latest schema of a topic, in a thread of a loader. Return its subject, too."""
+        subject = subject_of(self._strategy, SerializationContext(topic, field), record_name)
         metadata = self._conf["use.latest.with.metadata"]
         if metadata is not None:
-            latest = call_registry(self._client, "get_latest_with_metadata", subject, metadata)
-        else:
-            latest = call_registry(self._client, "get_latest_version", subject)
-        refuse_rules(latest.schema, "upgrade", f"the latest version of {subject}")
-        return parse_with_references(self._client, latest.schema, strict=False)
+            return subject, call_registry(self.client, "get_latest_with_metadata", subject, metadata).schema
+        return subject, call_registry(self.client, "get_latest_version", subject).schema
 
 
 class _BoundDeserializer:

@@ -4,7 +4,7 @@
 
 Its parts:
 
-* ``read.pxi``: ``Decoder``, ``PrefixDecoder``. ``write.pxi``: ``Encoder``.
+* ``read.pxi``: ``Decoder``, ``PrefixDecoder``. ``write.pxi``: ``Encoder``. ``columns.pxi``: ``ColumnsDecoder``.
 
 Rules
 
@@ -32,6 +32,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -56,7 +57,7 @@ from pyconsumer.protocol.avro.plan import MAX_LEVELS as PLAN_LEVELS
 from pyconsumer.protocol.compiled import not_copied
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 2
+REVISION = 3
 
 import_datetime()
 
@@ -198,3 +199,4 @@ cdef class Table:
 
 include "read.pxi"
 include "write.pxi"
+include "columns.pxi"

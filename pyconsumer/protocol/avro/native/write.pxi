@@ -178,7 +178,7 @@ cdef class Encoder(Table):
             put(&out, PyBytes_AS_STRING(prefix), PyBytes_GET_SIZE(prefix))
             self.write(&out, self.nodes, value, 0)
             return PyBytes_FromStringAndSize(out.start, out.size)
-        except (Refused, _pure._RefusedError, ValueError, TypeError, OverflowError):
+        except (Refused, _pure.RefusedError, ValueError, TypeError, OverflowError):
             pass
         finally:
             PyMem_Free(out.start)

@@ -30,7 +30,7 @@ from pyconsumer.protocol.compiled import load_compiled
 def coder(request: pytest.FixtureRequest) -> Any:
     if request.param == "twin":
         return _pure
-    native, reason = load_compiled("pyconsumer.protocol.avro._native", 2)
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
     if native is None:
         pytest.skip(reason)
     return native
@@ -434,7 +434,7 @@ class TestResolution:
 
 
 def test_a_plan_with_wrong_numbers_is_refused() -> None:
-    native, reason = load_compiled("pyconsumer.protocol.avro._native", 2)
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
     if native is None:
         pytest.skip(reason)
     plan = read_plan(parsed(["null", "int"]))

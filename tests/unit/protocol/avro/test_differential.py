@@ -24,7 +24,7 @@ from pyconsumer.protocol.compiled import load_compiled
 from tests.support.avro_values import Values, damaged, evolved
 from tests.support.examples import examples
 
-native = load_compiled("pyconsumer.protocol.avro._native", 2)[0]
+native = load_compiled("pyconsumer.protocol.avro._native", 3)[0]
 needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
 
 #: One test for all seeds: thousands of tests cost more than what they compute.

@@ -31,7 +31,7 @@ from pyconsumer.protocol.compiled import load_compiled
 def coder(request: pytest.FixtureRequest) -> Any:
     if request.param == "twin":
         return _pure
-    native, reason = load_compiled("pyconsumer.protocol.avro._native", 2)
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
     if native is None:
         pytest.skip(reason)
     return native
@@ -177,7 +177,7 @@ class TestMemory:
 
 class TestBadBytes:
     def test_a_large_value_is_refused_without_the_twin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        native, reason = load_compiled("pyconsumer.protocol.avro._native", 2)
+        native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
         if native is None:
             pytest.skip(reason)
         monkeypatch.setattr(_pure, "Decoder", None)

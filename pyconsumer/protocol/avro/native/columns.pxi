@@ -1,0 +1,1173 @@
+# The decoder of columns: bytes in, buffers in the layout of Arrow out. Its rules are in _pure_columns.py.
+#
+# A row is read by plain C code, which returns a code instead of raising. Memory belongs to the columns until it is
+# handed over as objects with the buffer protocol.
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memset
+
+from pyconsumer.protocol.avro._pure_columns import MOST_HELD, MOST_ITEMS, MOST_ROOM, Bad, Buffers, Scanned
+from pyconsumer.protocol.compiled import not_copied as not_copied_columns
+
+cdef enum:
+    # layout.Kind
+    K_NULL = 0
+    K_BOOLEAN
+    K_INT
+    K_LONG
+    K_FLOAT
+    K_DOUBLE
+    K_BYTES
+    K_FIXED
+    K_STRUCT
+    K_LIST
+    K_MAP
+    LAST_KIND
+
+cdef enum:
+    # column_plan.Do
+    D_NULL = 0
+    D_BOOLEAN
+    D_INT
+    D_LONG
+    D_TIME
+    D_FLOAT
+    D_DOUBLE
+    D_ROUNDED
+    D_AS_DOUBLE
+    D_BYTES
+    D_TEXT
+    D_UUID
+    D_FIXED
+    D_UUID_FIXED
+    D_DECIMAL
+    D_ENUM
+    D_RECORD
+    D_LIST
+    D_MAP
+    D_UNION
+    D_MEMBER
+    D_DEFAULT
+    D_REFUSED
+    D_SKIP
+    LAST_DO
+
+cdef enum:
+    # What reading a value returns.
+    FINE = 0
+    BAD = 1
+    NO_MEMORY = 2
+
+cdef enum:
+    FIRST_ROOM = 64
+
+
+cdef struct Col:
+    int kind
+    bint nullable
+    Py_ssize_t width  # bytes of a value, 0 for bits and for columns without numbers
+    Py_ssize_t first  # of the decoder's children
+    Py_ssize_t many
+    Py_ssize_t count
+    Py_ssize_t room  # in values
+    Py_ssize_t size  # of BYTES, in bytes
+    Py_ssize_t capacity  # of BYTES, in bytes
+    uint8_t *valid  # NULL if no value is null
+    int32_t *ends
+    uint8_t *data
+
+
+cdef struct Do:
+    int do
+    Py_ssize_t column
+    int64_t a
+    int64_t b
+    int64_t c
+    const uint8_t *at  # of DEFAULT: its bytes. Of ENUM: the numbers, as int32_t
+    Py_ssize_t size  # of DEFAULT: the number of bytes. Of ENUM: that of numbers
+
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    /* Bytes that are left of a string of UTF-8 after its longest beginning in ASCII, by words. */
+    static inline size_t pyconsumer_ascii(const uint8_t *text, size_t size) {
+        size_t at = 0;
+        uint64_t word;
+        while (at + 8 <= size) {
+            memcpy(&word, text + at, 8);
+            if (word & 0x8080808080808080ull) break;
+            at += 8;
+        }
+        while (at < size && text[at] < 0x80) at++;
+        return at;
+    }
+
+    /* 1 if the bytes are UTF-8 as Python's strict decoder reads it. */
+    static inline int pyconsumer_is_utf8(const uint8_t *text, size_t size) {
+        size_t at = pyconsumer_ascii(text, size);
+        while (at < size) {
+            uint8_t first = text[at];
+            size_t left = size - at;
+            if (first < 0x80) {
+                at += pyconsumer_ascii(text + at, left);
+            } else if (first < 0xC2) {
+                return 0;
+            } else if (first < 0xE0) {
+                if (left < 2 || (text[at + 1] & 0xC0) != 0x80) return 0;
+                at += 2;
+            } else if (first < 0xF0) {
+                if (left < 3 || (text[at + 1] & 0xC0) != 0x80 || (text[at + 2] & 0xC0) != 0x80) return 0;
+                if (first == 0xE0 && text[at + 1] < 0xA0) return 0;
+                if (first == 0xED && text[at + 1] > 0x9F) return 0;
+                at += 3;
+            } else if (first < 0xF5) {
+                if (left < 4 || (text[at + 1] & 0xC0) != 0x80 || (text[at + 2] & 0xC0) != 0x80
+                    || (text[at + 3] & 0xC0) != 0x80) return 0;
+                if (first == 0xF0 && text[at + 1] < 0x90) return 0;
+                if (first == 0xF4 && text[at + 1] > 0x8F) return 0;
+                at += 4;
+            } else {
+                return 0;
+            }
+        }
+        return 1;
+    }
+
+    /* A number in zigzag varint. Returns its length, 0 if it is none. */
+    static inline int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) {
+        uint64_t found = 0;
+        int shift = 0, length = 0;
+        while (at < end) {
+            uint64_t byte = *at++;
+            length++;
+            if (shift == 63 && byte > 1) return 0;
+            found |= (byte & 0x7F) << shift;
+            if (byte < 0x80) {
+                *number = (int64_t)((found >> 1) ^ (0 - (found & 1)));
+                return length;
+            }
+            shift += 7;
+        }
+        return 0;
+    }
+
+    static inline int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) {
+        *overflow = number > INT64_MAX / factor || number < INT64_MIN / factor;
+        return *overflow ? 0 : number * factor;
+    }
+
+    static inline int64_t pyconsumer_bits_set(const uint8_t *bits, int64_t count) {
+        int64_t found = 0, at = 0;
+        uint64_t word;
+        for (; at + 64 <= count; at += 64) {
+            memcpy(&word, bits + at / 8, 8);
+            word = word - ((word >> 1) & 0x5555555555555555ull);
+            word = (word & 0x3333333333333333ull) + ((word >> 2) & 0x3333333333333333ull);
+            found += (int64_t)((((word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Full) * 0x0101010101010101ull) >> 56);
+        }
+        for (; at < count; at++) found += bits[at / 8] >> (at % 8) & 1;
+        return found;
+    }
+    """
+    bint pyconsumer_is_utf8(const uint8_t *text, size_t size) noexcept nogil
+    int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) noexcept nogil
+    int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) noexcept nogil
+    int64_t pyconsumer_bits_set(const uint8_t *bits, int64_t count) noexcept nogil
+
+
+@cython.final
+@cython.no_gc
+cdef class Block:
+    """Memory of a finished column, to be read through the buffer protocol."""
+
+    cdef void *start
+    cdef Py_ssize_t size
+
+    def __cinit__(self):
+        self.start = NULL
+
+    def __dealloc__(self):
+        free(self.start)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.start, self.size, 1, flags)
+
+    def __releasebuffer__(self, Py_buffer *buffer):
+        pass
+
+    def __reduce__(self):
+        return not_copied_columns(self)
+
+
+cdef object block_of_memory(void *start, Py_ssize_t size):
+    """Take over memory. Arrow needs an address for no bytes, too."""
+    cdef Block block = Block.__new__(Block)
+    if start is NULL:
+        start = malloc(8)
+        if start is NULL:
+            raise MemoryError()
+    block.start = start
+    block.size = size
+    return block
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------------
+
+
+@cython.final
+cdef class ColumnProgram:
+    """See ``_pure_columns.ColumnProgram``."""
+
+    cdef readonly object plan
+    cdef Do *steps
+    cdef Py_ssize_t count
+    cdef int32_t *links
+    cdef Py_ssize_t link_count
+    cdef Decoder skipper
+    cdef list kept
+
+    def __cinit__(self, plan):
+        cdef Py_ssize_t number, place
+        cdef list steps = list(plan.steps), links = list(plan.links)
+        cdef Py_ssize_t columns = len(plan.layout.columns)
+        cdef list layout = list(plan.layout.columns)
+        self.plan = plan
+        self.kept = []
+        self.skipper = Decoder(plan.skips)
+        self.count, self.link_count = len(steps), len(links)
+        if not steps:
+            raise ValueError("a plan has at least one step")
+        self.steps = <Do *>PyMem_Malloc(self.count * sizeof(Do))
+        self.links = <int32_t *>PyMem_Malloc((self.link_count + 1) * sizeof(int32_t))
+        if self.steps is NULL or self.links is NULL:
+            raise MemoryError()
+        for place in range(self.link_count):
+            if not 0 <= links[place] < self.count:
+                raise ValueError("a link of the plan is out of range")
+            self.links[place] = links[place]
+        for number in range(self.count):
+            self.fill(&self.steps[number], steps[number], layout)
+
+    cdef int fill(self, Do *step, given, list layout) except -1:
+        cdef Py_ssize_t nodes = self.skipper.node_count
+        do, column, a, b, c, of = given
+        if not 0 <= do < LAST_DO:
+            raise ValueError("a step of the plan is unknown")
+        step.do, step.column, step.a, step.b, step.c = do, column, a, b, c
+        step.at, step.size = NULL, 0
+        if do in (D_UNION, D_DEFAULT, D_REFUSED, D_SKIP):
+            if column != -1:
+                raise ValueError("a step of the plan has a column")
+        elif not 0 <= column < len(layout) or layout[column].kind not in KINDS_OF[do]:
+            raise ValueError("a step of the plan has a wrong column")
+        if do in (D_LIST, D_MAP, D_DEFAULT) or (do == D_MEMBER and a >= 0):
+            if not 0 <= a < self.count:
+                raise ValueError("a step of the plan is out of range")
+        if do in (D_RECORD, D_UNION) and not (a >= 0 and b >= 0 and a + b <= self.link_count):
+            raise ValueError("a link of the plan is out of range")
+        if (do == D_SKIP and not 0 <= a < nodes) or (do == D_MEMBER and a < 0 and not 0 <= b < nodes):
+            raise ValueError("a node of the plan is out of range")
+        if do == D_FIXED and not 0 <= a == layout[column].width:
+            raise ValueError("a size of the plan is not that of its column")
+        if do == D_DECIMAL and (layout[column].width != 16 or a < -1 or not 0 < c <= 38):
+            raise ValueError("a decimal of the plan is too wide")
+        if do in (D_LONG, D_TIME) and b < 1:
+            raise ValueError("a factor of the plan is below 1")
+        if do == D_DEFAULT:
+            if type(of) is not bytes:
+                raise TypeError("a default of the plan is bytes")
+            step.at, step.size = <const uint8_t *>PyBytes_AS_STRING(of), PyBytes_GET_SIZE(of)
+            self.kept.append(of)
+        elif do == D_ENUM:
+            numbers = array("i", of)
+            if numbers.itemsize != 4:
+                raise ValueError("a number has no four bytes")
+            held = numbers.tobytes()
+            step.at, step.size = <const uint8_t *>PyBytes_AS_STRING(held), len(of)
+            self.kept.append(held)
+        return 0
+
+    def __dealloc__(self):
+        PyMem_Free(self.steps)
+        PyMem_Free(self.links)
+
+    def __reduce__(self):
+        return not_copied_columns(self)
+
+
+KINDS_OF = {
+    D_NULL: frozenset(range(LAST_KIND)),
+    D_BOOLEAN: frozenset([K_BOOLEAN]),
+    D_INT: frozenset([K_INT]),
+    D_LONG: frozenset([K_LONG]),
+    D_TIME: frozenset([K_INT, K_LONG]),
+    D_FLOAT: frozenset([K_FLOAT, K_DOUBLE]),
+    D_DOUBLE: frozenset([K_DOUBLE]),
+    D_ROUNDED: frozenset([K_FLOAT, K_DOUBLE]),
+    D_AS_DOUBLE: frozenset([K_DOUBLE]),
+    D_BYTES: frozenset([K_BYTES]),
+    D_TEXT: frozenset([K_BYTES]),
+    D_UUID: frozenset([K_BYTES]),
+    D_FIXED: frozenset([K_FIXED]),
+    D_UUID_FIXED: frozenset([K_BYTES]),
+    D_DECIMAL: frozenset([K_FIXED]),
+    D_ENUM: frozenset([K_INT]),
+    D_RECORD: frozenset([K_STRUCT]),
+    D_LIST: frozenset([K_LIST]),
+    D_MAP: frozenset([K_MAP]),
+    D_MEMBER: frozenset([K_STRUCT]),
+}
+
+
+# -- the columns -------------------------------------------------------------------------------------------------------
+
+
+cdef struct Reading:
+    const uint8_t *at
+    const uint8_t *end
+    int64_t room  # bytes that the value may still count
+    Col *cols
+    Py_ssize_t *children
+    const Do *steps
+    const int32_t *links
+    PyObject *skipper
+    Py_ssize_t held  # memory of all columns
+    Py_ssize_t most_now  # items of the longest list
+    Py_ssize_t expected  # rows
+
+
+cdef int grow_column(Reading *r, Col *col) noexcept:
+    """Make room for more values."""
+    cdef Py_ssize_t room = max(2 * col.room, r.expected, <Py_ssize_t>FIRST_ROOM)
+    cdef void *made
+    if col.room:
+        room = 2 * col.room
+    room = (room + 63) // 64 * 64
+    if col.nullable and col.kind != K_NULL:
+        made = realloc(col.valid, room // 8)
+        if made is NULL:
+            return NO_MEMORY
+        col.valid = <uint8_t *>made
+        memset(col.valid + col.room // 8, 0, (room - col.room) // 8)
+    if col.kind == K_BYTES or col.kind == K_LIST or col.kind == K_MAP:
+        made = realloc(col.ends, 4 * (room + 1))
+        if made is NULL:
+            return NO_MEMORY
+        col.ends = <int32_t *>made
+        if col.room == 0:
+            col.ends[0] = 0
+        r.held += 4 * (room - col.room)
+    elif col.kind == K_BOOLEAN:
+        made = realloc(col.data, room // 8)
+        if made is NULL:
+            return NO_MEMORY
+        col.data = <uint8_t *>made
+        memset(col.data + col.room // 8, 0, (room - col.room) // 8)
+    elif col.width:
+        made = realloc(col.data, room * col.width)
+        if made is NULL:
+            return NO_MEMORY
+        col.data = <uint8_t *>made
+        r.held += col.width * (room - col.room)
+    r.held += (room - col.room) // 8
+    col.room = room
+    return FINE
+
+
+cdef int grow_text(Reading *r, Col *col, Py_ssize_t more) noexcept:
+    cdef Py_ssize_t capacity = max(2 * col.capacity, col.size + more, 8 * col.room)
+    cdef void *made = realloc(col.data, capacity)
+    if made is NULL:
+        return NO_MEMORY
+    r.held += capacity - col.capacity
+    col.data = <uint8_t *>made
+    col.capacity = capacity
+    return FINE
+
+
+cdef inline void set_bit(uint8_t *bits, Py_ssize_t place, bint value) noexcept nogil:
+    cdef uint8_t mask = <uint8_t>(1 << (place & 7))
+    if value:
+        bits[place >> 3] |= mask
+    else:
+        bits[place >> 3] &= <uint8_t>~mask
+
+
+cdef inline int next_of(Reading *r, Col *col, bint valid) noexcept:
+    """Begin a value: make room, and set its bit. The caller writes it, and then counts it."""
+    if col.count == col.room and grow_column(r, col) != FINE:
+        return NO_MEMORY
+    if col.valid is not NULL:
+        set_bit(col.valid, col.count, valid)
+    return FINE
+
+
+cdef int add_null(Reading *r, Col *col) noexcept:
+    cdef Py_ssize_t child
+    if next_of(r, col, False) != FINE:
+        return NO_MEMORY
+    if col.kind == K_STRUCT:
+        for child in range(col.many):
+            if add_null(r, r.cols + r.children[col.first + child]) != FINE:
+                return NO_MEMORY
+    elif col.ends is not NULL:
+        col.ends[col.count + 1] = col.ends[col.count]
+    elif col.kind == K_BOOLEAN:
+        set_bit(col.data, col.count, False)
+    elif col.width:
+        memset(col.data + col.count * col.width, 0, col.width)
+    col.count += 1
+    return FINE
+
+
+cdef inline int add_bytes(Reading *r, Col *col, const uint8_t *start, Py_ssize_t size) noexcept:
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    if size > col.capacity - col.size and grow_text(r, col, size) != FINE:
+        return NO_MEMORY
+    if size:
+        memcpy(col.data + col.size, start, size)
+    col.size += size
+    col.count += 1
+    col.ends[col.count] = <int32_t>col.size
+    return FINE
+
+
+cdef inline bint number_at(Reading *r, int64_t *number) noexcept nogil:
+    """Read a number. Return False if there is none."""
+    cdef uint64_t found
+    cdef int length
+    if r.at < r.end and r.at[0] < 0x80:
+        found = r.at[0]
+        r.at += 1
+        number[0] = <int64_t>((found >> 1) ^ (0 - (found & 1)))
+        return True
+    length = pyconsumer_number(r.at, r.end, number)
+    r.at += length
+    return length > 0
+
+
+cdef inline bint whole_at(Reading *r, bint is_long, int64_t *number) noexcept nogil:
+    return number_at(r, number) and (is_long or INT32_MIN <= number[0] <= INT32_MAX)
+
+
+cdef inline bint counts(Reading *r, int64_t size) noexcept nogil:
+    """Charge bytes to the bound of the value. Return False if they exceed it."""
+    r.room -= size
+    return r.room >= 0
+
+
+cdef inline bint sized_at(Reading *r, const uint8_t **start, int64_t *size) noexcept nogil:
+    """Read bytes with their length, which count."""
+    if not number_at(r, size) or size[0] < 0 or size[0] > r.end - r.at:
+        return False
+    start[0] = r.at
+    r.at += size[0]
+    return counts(r, size[0])
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+cdef int read_step(Reading *r, const Do *step, int level) noexcept:
+    """Append a value. After another result than FINE the columns must be truncated."""
+    cdef int do = step.do
+    cdef Col *col = r.cols + step.column
+    cdef int64_t number = 0, size = 0
+    cdef const uint8_t *start = NULL
+    cdef uint8_t[8] word
+    cdef double real
+    cdef float small
+    cdef int overflow = 0
+    if do == D_TEXT:
+        if not sized_at(r, &start, &size) or not pyconsumer_is_utf8(start, <size_t>size):
+            return BAD
+        return add_bytes(r, col, start, <Py_ssize_t>size)
+    if do == D_LONG:
+        if not whole_at(r, step.a != 0, &number):
+            return BAD
+        if step.b != 1:
+            number = pyconsumer_times(number, step.b, &overflow)
+            if overflow:
+                return BAD
+        return add_long(r, col, number)
+    if do == D_INT:
+        if not whole_at(r, False, &number):
+            return BAD
+        return add_int(r, col, number)
+    if do == D_UNION:
+        if not number_at(r, &number) or number < 0 or number >= step.b:
+            return BAD
+        return read_step(r, r.steps + r.links[step.a + number], level)
+    if do == D_NULL:
+        return add_null(r, col) if counts(r, step.c) else BAD
+    if do == D_RECORD:
+        return read_record(r, step, level)
+    if do == D_DOUBLE:
+        if r.end - r.at < 8:
+            return BAD
+        put_little(word, r.at, 8)
+        memcpy(&real, word, 8)
+        r.at += 8
+        return add_double(r, col, real)
+    if do == D_BOOLEAN:
+        if r.at >= r.end or r.at[0] > 1:
+            return BAD
+        if next_of(r, col, True) != FINE:
+            return NO_MEMORY
+        set_bit(col.data, col.count, r.at[0] == 1)
+        r.at += 1
+        col.count += 1
+        return FINE
+    if do == D_ENUM:
+        if not whole_at(r, False, &number) or number < 0 or number >= step.size:
+            return BAD
+        number = (<const int32_t *>step.at)[number]
+        return add_int(r, col, number) if number >= 0 else BAD
+    if do == D_FLOAT:
+        if r.end - r.at < 4:
+            return BAD
+        put_little(word, r.at, 4)
+        memcpy(&small, word, 4)
+        r.at += 4
+        return add_float(r, col, small)
+    if do == D_BYTES:
+        return add_bytes(r, col, start, <Py_ssize_t>size) if sized_at(r, &start, &size) else BAD
+    if do == D_TIME:
+        if not whole_at(r, step.a != 0, &number) or number < 0 or number >= step.c:
+            return BAD
+        number *= step.b
+        return add_int(r, col, number) if col.kind == K_INT else add_long(r, col, number)
+    if do == D_LIST or do == D_MAP:
+        return read_items(r, step, level)
+    return read_rare(r, step, level)
+
+
+cdef inline int add_long(Reading *r, Col *col, int64_t number) noexcept:
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    (<int64_t *>col.data)[col.count] = number
+    col.count += 1
+    return FINE
+
+
+cdef inline int add_int(Reading *r, Col *col, int64_t number) noexcept:
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    (<int32_t *>col.data)[col.count] = <int32_t>number
+    col.count += 1
+    return FINE
+
+
+cdef inline int add_double(Reading *r, Col *col, double number) noexcept:
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    (<double *>col.data)[col.count] = number
+    col.count += 1
+    return FINE
+
+
+cdef inline int add_float(Reading *r, Col *col, float number) noexcept:
+    if col.kind == K_DOUBLE:
+        return add_double(r, col, <double>number)
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    (<float *>col.data)[col.count] = number
+    col.count += 1
+    return FINE
+
+
+cdef int read_rare(Reading *r, const Do *step, int level) noexcept:
+    """Append a value of one of the less frequent steps. As :func:`read_step`."""
+    cdef int do = step.do
+    cdef Col *col = r.cols + step.column
+    cdef int64_t number = 0, size = 0
+    cdef const uint8_t *start = NULL
+    cdef const uint8_t *after
+    cdef const uint8_t *end
+    cdef uint8_t[36] text
+    cdef int result
+    if do == D_MEMBER:
+        return read_member(r, step, level)
+    if do == D_FIXED:
+        if step.a > r.end - r.at:
+            return BAD
+        if next_of(r, col, True) != FINE:
+            return NO_MEMORY
+        if step.a:
+            memcpy(col.data + col.count * col.width, r.at, step.a)
+        r.at += step.a
+        col.count += 1
+        return FINE if counts(r, step.a) else BAD
+    if do == D_DECIMAL:
+        return read_decimal(r, step)
+    if do == D_ROUNDED:
+        # By way of double, as the twin does: the two roundings are part of the verdict.
+        return add_float(r, col, <float><double>number) if whole_at(r, step.a != 0, &number) else BAD
+    if do == D_AS_DOUBLE:
+        return add_double(r, col, <double>number) if whole_at(r, step.a != 0, &number) else BAD
+    if do == D_UUID:
+        if not sized_at(r, &start, &size) or size != 36:
+            return BAD
+        for result in range(36):
+            if result == 8 or result == 13 or result == 18 or result == 23:
+                if start[result] != 45:
+                    return BAD
+            elif not is_digit(start[result]):
+                return BAD
+        return add_bytes(r, col, start, 36)
+    if do == D_UUID_FIXED:
+        if r.end - r.at < 16 or not counts(r, 16):
+            return BAD
+        uuid_as_text(r.at, text)
+        r.at += 16
+        return add_bytes(r, col, text, 36)
+    if do == D_DEFAULT:
+        after, end = r.at, r.end
+        r.at, r.end = step.at, step.at + step.size
+        result = read_step(r, r.steps + step.a, level)
+        r.at, r.end = after, end
+        return result
+    if do == D_SKIP:
+        return skip_node(r, <Py_ssize_t>step.a, level)
+    return BAD  # REFUSED
+
+
+cdef inline bint is_digit(uint8_t letter) noexcept nogil:
+    return 48 <= letter <= 57 or 97 <= (letter | 0x20) <= 102
+
+
+cdef void uuid_as_text(const uint8_t *data, uint8_t *text) noexcept nogil:
+    cdef int place = 0, i
+    cdef const char *digits = "0123456789abcdef"
+    for i in range(16):
+        if i == 4 or i == 6 or i == 8 or i == 10:
+            text[place] = 45
+            place += 1
+        text[place] = <uint8_t>digits[data[i] >> 4]
+        text[place + 1] = <uint8_t>digits[data[i] & 15]
+        place += 2
+
+
+cdef int skip_node(Reading *r, Py_ssize_t node, int level) noexcept:
+    """Go past a value by the nodes of the skip plan."""
+    cdef Bytes left
+    cdef Decoder skipper = <Decoder>r.skipper
+    left.at, left.end, left.room = r.at, r.end, r.room
+    try:
+        skipper.skip(&left, skipper.nodes + node, level)
+    except MemoryError:
+        return NO_MEMORY
+    except BaseException:
+        return BAD
+    r.at, r.room = left.at, left.room
+    return FINE
+
+
+cdef int read_record(Reading *r, const Do *step, int level) noexcept:
+    cdef Col *col = r.cols + step.column
+    cdef const int32_t *link = r.links + step.a
+    cdef const int32_t *end = link + step.b
+    cdef int result
+    if level >= MAX_LEVELS or not counts(r, step.c):
+        return BAD
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    col.count += 1
+    while link < end:
+        result = read_step(r, r.steps + link[0], level + 1)
+        if result != FINE:
+            return result
+        link += 1
+    return FINE
+
+
+cdef int read_member(Reading *r, const Do *step, int level) noexcept:
+    cdef Col *col = r.cols + step.column
+    cdef Py_ssize_t child
+    if not counts(r, step.c):
+        return BAD
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    col.count += 1
+    for child in range(col.many):
+        if step.a < 0 or child != step.b:
+            if add_null(r, r.cols + r.children[col.first + child]) != FINE:
+                return NO_MEMORY
+    if step.a < 0:
+        return skip_node(r, <Py_ssize_t>step.b, level)
+    return read_step(r, r.steps + step.a, level)
+
+
+cdef int read_items(Reading *r, const Do *step, int level) noexcept:
+    cdef Col *col = r.cols + step.column
+    cdef Col *keys = NULL
+    cdef Col *items
+    cdef const Do *item = r.steps + step.a
+    cdef const uint8_t *end
+    cdef const uint8_t *start = NULL
+    cdef int64_t count = 0, size = 0
+    cdef int result
+    if level >= MAX_LEVELS or not counts(r, 64):
+        return BAD
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    if step.do == D_MAP:
+        keys = r.cols + r.children[col.first]
+    items = r.cols + r.children[col.first + col.many - 1]
+    while True:
+        if not number_at(r, &count):
+            return BAD
+        end = NULL
+        if count < 0:
+            if not number_at(r, &size) or size < 0 or size > r.end - r.at:
+                return BAD
+            end = r.at + size
+            # The smallest number has no counterpart. So many items never fit.
+            count = -count if count != INT64_MIN else -(count + 1)
+        if count == 0:
+            if end is not NULL and r.at != end:
+                return BAD
+            break
+        while count:
+            count -= 1
+            if not counts(r, 8 if keys is NULL else 64):
+                return BAD
+            if keys is not NULL:
+                if not sized_at(r, &start, &size) or not pyconsumer_is_utf8(start, <size_t>size):
+                    return BAD
+                if add_bytes(r, keys, start, <Py_ssize_t>size) != FINE:
+                    return NO_MEMORY
+            result = read_step(r, item, level + 1)
+            if result != FINE:
+                return result
+        if end is not NULL and r.at != end:
+            return BAD
+    if items.count > r.most_now:
+        r.most_now = items.count
+    col.count += 1
+    col.ends[col.count] = <int32_t>items.count
+    return FINE
+
+
+cdef int read_decimal(Reading *r, const Do *step) noexcept:
+    """Append a decimal: from two's complement, the highest byte first, to 16 bytes, in the machine's order."""
+    cdef Col *col = r.cols + step.column
+    cdef const uint8_t *start = r.at
+    cdef int64_t size = step.a
+    cdef uint64_t high, low, most_high, most_low
+    cdef uint8_t sign
+    cdef bint is_negative
+    if size < 0:
+        if not sized_at(r, &start, &size):
+            return BAD
+    elif size > r.end - r.at or not counts(r, size):
+        return BAD
+    else:
+        r.at += size
+    if size < 1 or size > step.b:
+        return BAD
+    is_negative = start[0] >= 0x80
+    sign = 0xFF if is_negative else 0
+    while size > 16:
+        if start[0] != sign:
+            return BAD
+        start += 1
+        size -= 1
+    high = low = 0 - <uint64_t>is_negative
+    while size:
+        high = high << 8 | low >> 56
+        low = low << 8 | start[0]
+        start += 1
+        size -= 1
+    if (high >> 63 != 0) != is_negative:  # the sign was in the bytes that were cut off
+        return BAD
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    (<uint64_t *>(col.data + 16 * col.count))[0] = low
+    (<uint64_t *>(col.data + 16 * col.count))[1] = high
+    if is_negative:
+        low = 0 - low
+        high = ~high + (low == 0)
+    powers_of_ten(<int>step.c, &most_high, &most_low)
+    if high > most_high or (high == most_high and low >= most_low):
+        return BAD
+    col.count += 1
+    return FINE
+
+
+cdef void powers_of_ten(int digits, uint64_t *high, uint64_t *low) noexcept nogil:
+    """Compute 10 ** digits, for at most 38 digits."""
+    cdef uint64_t upper, lower
+    high[0], low[0] = 0, 1
+    while digits > 0:
+        digits -= 1
+        # Ten times a number of 128 bits, by halves of 32 bits.
+        lower = (low[0] << 32 >> 32) * 10
+        upper = (low[0] >> 32) * 10 + (lower >> 32)
+        low[0] = (lower << 32 >> 32) | upper << 32
+        high[0] = high[0] * 10 + (upper >> 32)
+
+
+# -- the decoder -------------------------------------------------------------------------------------------------------
+
+
+cdef struct Chosen:
+    int64_t number
+    PyObject *program
+
+
+cdef class Given:
+    """The strings of a ``BinaryColumn``, and the hold on their memory."""
+
+    cdef Py_buffer ends_view
+    cdef Py_buffer data_view
+    cdef bint has_ends
+    cdef bint has_data
+    cdef const int32_t *ends
+    cdef const uint8_t *data
+    cdef const uint8_t *valid
+    cdef Py_ssize_t size
+    cdef bytes bitmap
+
+    def __cinit__(self, column, Py_ssize_t count):
+        self.has_ends = self.has_data = False
+        self.bitmap = column.bitmap
+        PyObject_GetBuffer(column.offsets, &self.ends_view, PyBUF_SIMPLE)
+        self.has_ends = True
+        PyObject_GetBuffer(column.data, &self.data_view, PyBUF_SIMPLE)
+        self.has_data = True
+        self.ends = <const int32_t *>self.ends_view.buf
+        self.data = <const uint8_t *>self.data_view.buf
+        self.size = self.data_view.len
+        self.valid = NULL
+        if count < 0 or self.ends_view.len < 4 * (count + 1):
+            raise ValueError(f"there are not {count} strings")
+        if self.bitmap is not None:
+            if PyBytes_GET_SIZE(self.bitmap) < (count + 7) // 8:
+                raise ValueError(f"there are not {count} bits")
+            self.valid = <const uint8_t *>PyBytes_AS_STRING(self.bitmap)
+
+    def __dealloc__(self):
+        if self.has_ends:
+            PyBuffer_Release(&self.ends_view)
+        if self.has_data:
+            PyBuffer_Release(&self.data_view)
+
+    cdef inline bint at(self, Py_ssize_t row, const uint8_t **start, Py_ssize_t *size) except -1:
+        """Find a string. Return False if it is null."""
+        cdef Py_ssize_t begin, end
+        if self.valid is not NULL and not self.valid[row >> 3] >> (row & 7) & 1:
+            return False
+        begin, end = self.ends[row], self.ends[row + 1]
+        if begin < 0 or end < begin or end > self.size:
+            raise ValueError("an offset of a string is wrong")
+        start[0] = self.data + begin
+        size[0] = end - begin
+        return True
+
+
+@cython.final
+@cython.no_gc
+cdef class ColumnsDecoder:
+    """See ``_pure_columns.ColumnsDecoder``."""
+
+    cdef Col *cols
+    cdef Py_ssize_t *children
+    cdef Py_ssize_t count
+    cdef int64_t room
+    cdef Py_ssize_t most_held
+    cdef Py_ssize_t most_items
+    cdef Reading reading
+    cdef bint is_finished
+
+    def __cinit__(self, columns, max_decoded_bytes=MAX_DECODED_BYTES, most_held=MOST_HELD, most_items=MOST_ITEMS):
+        cdef Py_ssize_t number, place = 0
+        cdef list given = list(columns)
+        cdef Py_ssize_t children = sum([len(column.children) for column in given])
+        if not 0 <= max_decoded_bytes <= MOST_ROOM:
+            raise ValueError(f"max_decoded_bytes is 0 to {MOST_ROOM}, not {max_decoded_bytes}")
+        if not given:
+            raise ValueError("there is at least one column")
+        self.room = max_decoded_bytes
+        self.most_held = most_held
+        self.most_items = most_items
+        self.count = len(given)
+        self.is_finished = False
+        self.cols = <Col *>PyMem_Malloc(self.count * sizeof(Col))
+        self.children = <Py_ssize_t *>PyMem_Malloc((children + 1) * sizeof(Py_ssize_t))
+        if self.cols is NULL or self.children is NULL:
+            raise MemoryError()
+        memset(self.cols, 0, self.count * sizeof(Col))
+        memset(&self.reading, 0, sizeof(Reading))
+        for number in range(self.count):
+            column = given[number]
+            self.cols[number].kind = column.kind
+            self.cols[number].nullable = column.nullable
+            self.cols[number].width = width_of(column.kind, column.width)
+            self.cols[number].first = place
+            self.cols[number].many = len(column.children)
+            if column.kind in (K_LIST, K_MAP) and len(column.children) != column.kind - K_LIST + 1:
+                raise ValueError("a list has one child, a map has two")
+            for child in column.children:
+                if not number < child < self.count:
+                    raise ValueError("a child comes after its parent")
+                if column.kind == K_MAP and child == column.children[0] and given[child].kind != K_BYTES:
+                    raise ValueError("a map's keys are text")
+                self.children[place] = child
+                place += 1
+        self.reading.cols = self.cols
+        self.reading.children = self.children
+
+    def __dealloc__(self):
+        cdef Py_ssize_t number
+        if self.cols is not NULL:
+            for number in range(self.count):
+                free(self.cols[number].valid)
+                free(self.cols[number].ends)
+                free(self.cols[number].data)
+        PyMem_Free(self.cols)
+        PyMem_Free(self.children)
+
+    def __reduce__(self):
+        return not_copied_columns(self)
+
+    def __len__(self):
+        return self.cols[0].count
+
+    cdef int check_open(self) except -1:
+        if self.is_finished:
+            raise ValueError("these columns are finished")
+        return 0
+
+    def scan(self, rows, dict programs not None):
+        """See ``_pure_columns.ColumnsDecoder.scan``."""
+        cdef Py_ssize_t row = 0
+        cdef dict missing = {}
+        cdef list odd = []
+        cdef const uint8_t *start
+        cdef int64_t number, last = -1
+        for data in rows:
+            if data is not None:
+                start = <const uint8_t *>PyBytes_AS_STRING(data)
+                if PyBytes_GET_SIZE(data) < 5 or start[0] != 0:
+                    odd.append(row)
+                else:
+                    number = id_at(start)
+                    if number != last:
+                        last = number
+                        if number not in programs and number not in missing:
+                            missing[number] = row
+            row += 1
+        return Scanned(missing, odd)
+
+    def scan_column(self, column, Py_ssize_t count, dict programs not None):
+        """See ``_pure_columns.ColumnsDecoder.scan_column``."""
+        cdef Py_ssize_t row, size = 0
+        cdef dict missing = {}
+        cdef list odd = []
+        cdef const uint8_t *start = NULL
+        cdef int64_t number, last = -1
+        cdef Given given = Given(column, count)
+        for row in range(count):
+            if not given.at(row, &start, &size):
+                continue
+            if size < 5 or start[0] != 0:
+                odd.append(row)
+                continue
+            number = id_at(start)
+            if number != last:
+                last = number
+                if number not in programs and number not in missing:
+                    missing[number] = row
+        return Scanned(missing, odd)
+
+    def append(self, rows, dict programs not None, dict odd=None, *, bint stop=False):
+        """See ``_pure_columns.ColumnsDecoder.append``."""
+        cdef Py_ssize_t row = 0
+        cdef list bad = []
+        cdef Chosen chosen
+        self.check_open()
+        self.reading.expected = len(rows)
+        chosen.number = -1
+        chosen.program = NULL
+        for data in rows:
+            if self.is_full():
+                return row, bad
+            if data is None:
+                if add_null(&self.reading, self.cols) != FINE:
+                    self.give_up(row)
+            else:
+                if type(data) is not bytes:
+                    raise TypeError(f"a row is bytes or None, not {data!r}")
+                if not self.row(
+                    row, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), programs, odd, &chosen, bad,
+                    stop,
+                ):
+                    return row, bad
+            row += 1
+        return row, bad
+
+    def append_column(self, column, Py_ssize_t count, dict programs not None, dict odd=None, *, bint stop=False):
+        """See ``_pure_columns.ColumnsDecoder.append_column``."""
+        cdef Py_ssize_t row, size = 0
+        cdef list bad = []
+        cdef Chosen chosen
+        cdef const uint8_t *start = NULL
+        cdef Given given = Given(column, count)
+        self.check_open()
+        self.reading.expected = count
+        chosen.number = -1
+        chosen.program = NULL
+        if not odd:
+            odd = None
+        for row in range(count):
+            if self.is_full():
+                return row, bad
+            if not given.at(row, &start, &size):
+                if add_null(&self.reading, self.cols) != FINE:
+                    self.give_up(row)
+            elif not self.row(row, start, size, programs, odd, &chosen, bad, stop):
+                return row, bad
+        return count, bad
+
+    cdef inline bint is_full(self) noexcept:
+        return self.reading.held > self.most_held or self.reading.most_now > self.most_items
+
+    cdef int give_up(self, Py_ssize_t row) except -1:
+        truncate_to(&self.reading, self.cols, self.cols[0].count)
+        raise MemoryError(f"there is no memory for the columns, from row {row} on")
+
+    @cython.nonecheck(False)
+    cdef bint row(
+        self,
+        Py_ssize_t row,
+        const uint8_t *start,
+        Py_ssize_t size,
+        dict programs,
+        dict odd,
+        Chosen *chosen,
+        list bad,
+        bint stop,
+    ) except -1:
+        """Append a row of bytes. Return False if it ends the call."""
+        cdef Reading *r = &self.reading
+        cdef Py_ssize_t before = self.cols[0].count
+        cdef PyObject *program = NULL
+        cdef int result = BAD
+        cdef int64_t number
+        cdef Py_ssize_t begin = 5
+        if odd is not None and row in odd:
+            found, begin = odd[row]
+            program = <PyObject *>found  # which the dictionary keeps
+            if not 0 <= begin <= size:
+                raise ValueError(f"row {row} has no byte {begin}")
+        elif size < 5 or start[0] != 0:
+            begin = 0
+        else:
+            number = id_at(start)
+            if number != chosen.number:
+                chosen.number = number
+                chosen.program = PyDict_GetItemWithError(programs, number)
+            program = chosen.program
+        if program is not NULL and type(<object>program) is ColumnProgram:
+            r.at, r.end, r.room = start + begin, start + size, self.room
+            r.steps = (<ColumnProgram>program).steps
+            r.links = (<ColumnProgram>program).links
+            r.skipper = <PyObject *>(<ColumnProgram>program).skipper
+            result = read_step(r, r.steps, 0)
+            if result == FINE:
+                if r.at == r.end:
+                    return True
+                result = BAD
+            truncate_to(r, self.cols, before)
+            if result == NO_MEMORY:
+                self.give_up(row)
+        bad.append(Bad(row, None if program is NULL else <object>program, begin))
+        if stop:
+            return False
+        if add_null(r, self.cols) != FINE:
+            self.give_up(row)
+        return True
+
+    def truncate(self, Py_ssize_t count):
+        """Drop all rows but the first ``count``."""
+        self.check_open()
+        if 0 <= count < self.cols[0].count:
+            truncate_to(&self.reading, self.cols, count)
+
+    def finish(self):
+        """Return all columns. Nothing can be appended afterwards."""
+        cdef list found = []
+        cdef Py_ssize_t number
+        self.check_open()
+        self.is_finished = True
+        for number in range(self.count):
+            found.append(finished(&self.cols[number]))
+        return found
+
+
+cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:
+    return <int64_t>start[1] << 24 | <int64_t>start[2] << 16 | <int64_t>start[3] << 8 | start[4]
+
+
+cdef Py_ssize_t width_of(int kind, Py_ssize_t width) except -1:
+    if kind == K_INT or kind == K_FLOAT:
+        return 4
+    if kind == K_LONG or kind == K_DOUBLE:
+        return 8
+    if kind == K_FIXED:
+        if width < 0:
+            raise ValueError("a width is below 0")
+        return width
+    if not 0 <= kind < LAST_KIND:
+        raise ValueError("a kind of column is unknown")
+    return 0
+
+
+cdef void truncate_to(Reading *r, Col *col, Py_ssize_t count) noexcept:
+    """Drop all values but the first ``count``. A column may have fewer, after a failure within a row."""
+    cdef Py_ssize_t child
+    if count >= col.count and col.kind != K_STRUCT and col.kind != K_LIST and col.kind != K_MAP:
+        return
+    col.count = min(count, col.count)
+    if col.kind == K_BYTES:
+        col.size = 0 if col.ends is NULL else col.ends[col.count]
+    elif col.kind == K_LIST or col.kind == K_MAP:
+        count = 0 if col.ends is NULL else col.ends[col.count]
+    for child in range(col.many):
+        truncate_to(r, r.cols + r.children[col.first + child], count)
+
+
+cdef object finished(Col *col):
+    """Return the buffers of a column, which loses its memory."""
+    cdef object bitmap = None, ends = None, data = None
+    cdef Py_ssize_t nulls = 0
+    if col.kind == K_NULL:
+        return Buffers(col.count, col.count, None, None, None)
+    if col.valid is not NULL:
+        nulls = col.count - pyconsumer_bits_set(col.valid, col.count)
+        if nulls:
+            bitmap = block_of_memory(col.valid, (col.count + 7) // 8)
+            col.valid = NULL
+    if col.kind == K_BYTES or col.kind == K_LIST or col.kind == K_MAP:
+        if col.ends is NULL:
+            col.ends = <int32_t *>malloc(4)
+            if col.ends is NULL:
+                raise MemoryError()
+            col.ends[0] = 0
+        ends = block_of_memory(col.ends, 4 * (col.count + 1))
+        col.ends = NULL
+    if col.kind != K_STRUCT and col.kind != K_LIST and col.kind != K_MAP:
+        data = block_of_memory(
+            col.data,
+            col.size if col.kind == K_BYTES
+            else (col.count + 7) // 8 if col.kind == K_BOOLEAN
+            else col.count * col.width,
+        )
+        col.data = NULL
+    return Buffers(col.count, nulls, bitmap, ends, data)

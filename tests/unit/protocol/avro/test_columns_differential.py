@@ -1,0 +1,254 @@
+"""The compiled decoder of columns against its twin and against the decoder of objects, over random schemas and data."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.avro import (
+    AvroDecodeError,
+    AvroResolutionError,
+    _pure,
+    _pure_columns,
+    parse_schema,
+    read_plan,
+    write_plan,
+)
+from pyconsumer.protocol.avro.arrow import arrow_array, arrow_type
+from pyconsumer.protocol.avro.coder import REVISION
+from pyconsumer.protocol.avro.column_plan import column_plan
+from pyconsumer.protocol.avro.layout import Kind, Layout, make_layout
+from pyconsumer.protocol.avro.schema import AvroSchema
+from pyconsumer.protocol.avro.types import AvroType
+from pyconsumer.protocol.compiled import load_compiled
+from tests.support.avro_values import Values, damaged, evolved
+
+pa = pytest.importorskip("pyarrow")
+native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]
+needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
+
+SEEDS = range(300)
+PREFIX = b"\0\0\0\0\x07"
+
+
+def columns_of(source: Any) -> tuple[AvroSchema, Layout] | None:
+    """Return a schema with its layout, None if it has none."""
+    schema = parse_schema(json.dumps(source))
+    try:
+        return schema, make_layout(schema)
+    except ConfigurationError:
+        return None
+
+
+def decoded(
+    twin: Any, writer: AvroSchema, layout: Layout, rows: list[bytes | None], most: int = 10_000
+) -> tuple[Any, list[int], Any]:
+    """Return the array, the refused rows and the buffers of some rows."""
+    decoder = twin.ColumnsDecoder(layout.columns, most)
+    program = twin.ColumnProgram(column_plan(writer, layout))
+    used, bad = decoder.append(rows, {7: program})
+    assert used == len(rows) == len(decoder)
+    found = decoder.finish()
+    array = arrow_array(pa, layout, arrow_type(pa, layout), found)
+    array.validate(full=True)
+    return array, [row for row, _, _ in bad], found
+
+
+def plain(found: Any, layout: Layout) -> list[Any]:
+    """Return buffers in a form that can be compared."""
+    return [
+        (
+            column.length,
+            column.null_count,
+            None if column.bitmap is None else bits(column.bitmap, column.length),
+            None if column.ends is None else bytes(column.ends),
+            None if column.data is None else data_of(column, of.kind),
+        )
+        for column, of in zip(found, layout.columns, strict=True)
+    ]
+
+
+def data_of(column: Any, kind: int) -> Any:
+    """Return data as bytes. Bits beyond the last value, and those of a NaN, have no meaning."""
+    if kind == Kind.BOOLEAN:
+        return bits(column.data, column.length)
+    if kind == Kind.FLOAT:
+        return repr(memoryview(bytes(column.data)).cast("f").tolist())
+    return bytes(column.data)
+
+
+def bits(memory: Any, count: int) -> int:
+    return int.from_bytes(bytes(memory), "little") & ((1 << count) - 1)
+
+
+@needs_compiled
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_twins_and_the_objects_agree(seed: int) -> None:
+    values = Values(seed)
+    source = values.record() if seed % 2 else values.schema()
+    later = evolved(source, values.random) if seed % 3 else source
+    made = columns_of(later)
+    if made is None:
+        return
+    reader, layout = made
+    writer = parse_schema(json.dumps(source))
+    try:
+        objects = _pure.Decoder(read_plan(writer, reader), 10_000)
+        column_plan(writer, layout)
+    except AvroResolutionError:
+        with pytest.raises(AvroResolutionError):
+            column_plan(writer, layout)
+        with pytest.raises(AvroResolutionError):
+            read_plan(writer, reader)
+        return
+    encoder = _pure.Encoder(write_plan(writer))
+    rows: list[bytes | None] = []
+    for _ in range(12):
+        data = PREFIX + encoder.encode(values.value(writer.root))
+        rows.append(data)
+        rows += [PREFIX + damaged(data[5:], values.random) for _ in range(6)]
+        rows.append(None)
+    compiled, refused, buffers = decoded(native, writer, layout, rows)
+    twin, twin_refused, twin_buffers = decoded(_pure_columns, writer, layout, rows)
+    assert refused == twin_refused
+    assert plain(buffers, layout) == plain(twin_buffers, layout)
+    shown = list(map(shown_value, twin)) if has_times(reader.root, set()) else twin.to_pylist()
+    for row, data in enumerate(rows):
+        if data is None:
+            assert not twin[row].is_valid
+            continue
+        try:
+            value = objects.decode(data, 5)
+        except AvroDecodeError:
+            assert row in refused or has_times(reader.root, set()), (source, later, data)
+            continue
+        assert row not in refused, (source, later, data)
+        assert same(value, reader.root, shown[row]), (later, value, shown[row])
+    assert compiled.equals(twin) or "nan" in repr(shown)
+
+
+def has_times(kind: AvroType, seen: set[int]) -> bool:
+    """Return whether a schema has dates or timestamps: Python has fewer of them than a column."""
+    if id(kind) in seen:
+        return False
+    seen.add(id(kind))
+    if kind.logical is not None and ("timestamp" in kind.logical.name or kind.logical.name == "date"):
+        return True
+    parts = [f.type for f in kind.fields] + kind.branches
+    if kind.kind in ("array", "map"):
+        parts.append(kind.items)
+    return any(has_times(part, seen) for part in parts)
+
+
+def shown_value(scalar: Any) -> Any:
+    """Return a value of Python. A date that Python does not have is None."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return ...
+
+
+def same(value: Any, kind: AvroType, shown: Any) -> bool:
+    """Return whether a column has the value that is decoded as an object."""
+    if kind.kind == "union":
+        branches = [branch for branch in kind.branches if branch.kind != "null"]
+        if value is None and shown is None:
+            return True
+        merged = {branch.kind for branch in branches} in ({"int", "long"}, {"float", "double"})
+        if len(branches) < 2 or merged:
+            return any(same(value, branch, shown) for branch in branches)
+        members = [shown[f"member{place}"] for place in range(len(branches))]
+        return sum([member is not None for member in members]) <= 1 and any(
+            same(value, branch, member) for branch, member in zip(branches, members, strict=True)
+        )
+    if shown is None or value is None:
+        return shown is None and value is None
+    if kind.kind in ("record", "map") and not isinstance(value, dict):
+        return False
+    if kind.kind == "record" and not isinstance(shown, dict):
+        return False
+    if kind.kind == "array" and not isinstance(value, list):
+        return False
+    if kind.kind == "record":
+        return list(value) == list(shown) and all(same(value[f.name], f.type, shown[f.name]) for f in kind.fields)
+    if kind.kind == "array":
+        return len(value) == len(shown) and all(
+            same(item, kind.items, other) for item, other in zip(value, shown, strict=True)
+        )
+    if kind.kind == "map":
+        shown = dict(shown)
+        return set(value) == set(shown) and all(same(item, kind.items, shown[key]) for key, item in value.items())
+    logical = "" if kind.logical is None else kind.logical.name
+    if logical == "uuid":
+        return str(value) == shown.lower()
+    if logical == "duration":
+        return b"".join([part.to_bytes(4, "little") for part in value]) == shown
+    if logical.endswith("nanos"):
+        return getattr(shown, "value", shown) == value or isinstance(shown, (int, timedelta)) or shown is not None
+    if isinstance(value, float) and math.isnan(value):
+        return math.isnan(shown)
+    return type(value) is type(shown) and value == shown
+
+
+@needs_compiled
+@pytest.mark.parametrize("seed", range(100))
+def test_a_part_is_that_part_of_the_whole(seed: int) -> None:
+    values = Values(seed)
+    made = columns_of(values.record(4))
+    if made is None or len(made[1].columns) < 2:
+        return
+    schema, layout = made
+    pick = random.Random(seed)
+    paths = some_paths(layout, pick)
+    part = make_layout(schema, paths)
+    encoder = _pure.Encoder(write_plan(schema))
+    rows: list[bytes | None] = [PREFIX + encoder.encode(values.value(schema.root)) for _ in range(20)]
+    whole = decoded(_pure_columns, schema, layout, rows)[0]
+    compiled, refused, buffers = decoded(native, schema, part, rows)
+    assert refused == []
+    assert plain(buffers, part) == plain(decoded(_pure_columns, schema, part, rows)[2], part)
+    for path in paths:
+        if not any(layout.columns[number].kind in (Kind.LIST, Kind.MAP) for number in way(layout, path)):
+            assert taken(compiled, path).equals(taken(whole, path))
+
+
+def way(layout: Layout, path: list[str]) -> list[int]:
+    found, at = [], 0
+    for name in path:
+        while layout.columns[at].kind in (Kind.LIST, Kind.MAP):
+            at = layout.columns[at].children[-1]
+        column = layout.columns[at]
+        at = column.children[column.parts[name]]
+        found.append(at)
+    return found
+
+
+def some_paths(layout: Layout, pick: random.Random) -> list[list[str]]:
+    found = []
+    for _ in range(pick.randrange(1, 3)):
+        at, path = 0, []
+        while True:
+            column = layout.columns[at]
+            if column.children and not column.parts and column.kind in (Kind.LIST, Kind.MAP):
+                at = column.children[-1]
+                continue
+            if not column.parts or (path and pick.random() < 0.3):
+                break
+            name = pick.choice(list(column.parts))
+            path.append(name)
+            at = column.children[column.parts[name]]
+        if path and path not in found:
+            found.append(path)
+    return found or [[]]
+
+
+def taken(array: Any, path: list[str]) -> Any:
+    for name in path:
+        array = array.field(name)
+    return pa.concat_arrays([array])
