@@ -554,7 +554,7 @@ class ConsumerDelegate:
     def take_columns(
         self, columns: ColumnsBuilder | TypedRows, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]] | None:
-        """Move buffered records into columns, for ``poll_arrow``. Return each partition with its number of rows, or None.
+        """Move buffered records into columns, for ``poll_arrow``. Return each partition with its rows, or None.
 
         The list is empty if the positions have moved, but only past aborted records (as in Java).
         """
