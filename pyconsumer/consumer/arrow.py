@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyconsumer.consumer.arguments import check_max_records
 from pyconsumer.errors import SchemaUnavailableError
 from pyconsumer.generic import PendingError
+from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
 from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
 from pyconsumer.protocol.records.columns import bitmap_of
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from pyconsumer.consumer.delegate import ConsumerDelegate
     from pyconsumer.consumer.typed_arrow import TypedRows
-    from pyconsumer.network.futures import Steps
 
 __all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns", "ArrowPoll", "arrow_columns"]
 
@@ -258,7 +258,22 @@ class ArrowPoll:
 
     def settle(self, deadline: float) -> Steps[None]:
         """Find the schema of the result. Raises as ``poll_arrow``."""
-        return self._delegate.settled(self._settle, deadline)
+        delegate = self._delegate
+        while topics := self._topics():
+            try:
+                return self._settle(topics)
+            except PendingError as pending:
+                end = delegate.expect([pending], deadline)
+                if delegate.clock.now() >= end:
+                    raise SchemaUnavailableError(
+                        f"the columns are not known yet: {pending}. Poll again", retriable=True
+                    ) from None
+            yield Wait(None, end)
+
+    def _topics(self) -> set[str]:
+        """Return the topics that are subscribed, or of which partitions are assigned."""
+        subscriptions = self._delegate.subscriptions
+        return subscriptions.subscription() | {tp.topic for tp in subscriptions.assigned_list()}
 
     def _settle(self, topics: Iterable[str]) -> None:
         for columns in self._sides.values():
@@ -284,11 +299,11 @@ class ArrowPoll:
     def _take_typed(self) -> list[tuple[TopicPartition, int]] | None:
         if self.is_unsettled:
             try:
-                self._settle(self._delegate.read_topics())
+                self._settle(self._topics())
             except PendingError as pending:
-                self._delegate.expect(pending)
+                self._delegate.expect([pending])
                 return None
-        return self._delegate.take_typed(self._prepare(), self._max_records, MAX_BYTES)
+        return self._delegate.take_columns(self._prepare(), self._max_records, MAX_BYTES)
 
     def take(self) -> list[tuple[TopicPartition, int]] | None:
         """Take records out of the buffer. Return None if there are none and no position has moved."""

@@ -367,7 +367,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             _RecordErrorPolicy(),
             "Policy for a record that cannot be deserialized: `raise`, `skip`, a function of the"
             " RecordDeserializationError that returns `'raise'` or `'skip'` (or None, to skip), or a dead-letter sink:"
-            " an object with a method `send(error)`. `null` is for `poll_arrow(value=...)` alone: the value is null, and"
+            " an object with a method `send(error)`. `null` is for `poll_arrow(value=...)`: the value is null, and"
             " column `value_error` has the reason. A damaged batch is always raised, as CorruptRecordError.",
         ),
         Setting(

@@ -63,7 +63,6 @@ from pyconsumer.errors import (
     InvalidGroupIdError,
     KafkaError,
     KafkaTimeoutError,
-    SchemaUnavailableError,
 )
 from pyconsumer.generic import PendingError
 from pyconsumer.metrics.source import windows_of
@@ -162,9 +161,8 @@ class ConsumerDelegate:
         self.checked = checked
         self._interrupted = False
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
-        deserialization = self.fetcher.deserialization
         #: How much longer than its deadline a poll may wait for a schema (seconds).
-        self.grace_s = self.config.schema_timeout_ms / 1000 if deserialization.may_wait else 0.0
+        self.grace_s = self.config.schema_timeout_ms / 1000 if self.fetcher.deserialization.may_wait else 0.0
         self._arrivals: Arrivals | None = None
         #: True while the task that drives the group is at work.
         self.group_is_busy = False
@@ -539,7 +537,7 @@ class ConsumerDelegate:
             try:
                 record = self.fetcher.buffer.next_record(self._ahead)
             except PendingError:
-                self._expect_arrivals()
+                self.expect(self.fetcher.buffer.pending)
                 return None
             if record is None:
                 return None
@@ -555,89 +553,44 @@ class ConsumerDelegate:
                 return changed
 
     def take_columns(
-        self, columns: ColumnsBuilder, max_records: int, max_bytes: int
+        self, columns: ColumnsBuilder | TypedRows, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]] | None:
-        """Move buffered records into columns, for ``poll_arrow``.
-
-        Return each partition with its number of rows, or None.
-
-        The list is empty if the positions have moved, but only past aborted records. The caller then sees the move (as
-        in Java).
-        """
-        found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
-        if not found and not self.fetcher.buffer.has_moved:
-            return None
-        if self.subscriptions.changed:
-            self._send_quietly()
-        for tp, count in found:
-            self.metrics.on_records(tp, count)
-        return found
-
-    def take_typed(self, typed: TypedRows, max_records: int, max_bytes: int) -> list[tuple[TopicPartition, int]] | None:
-        """Move buffered records into typed columns. Otherwise like :meth:`take_columns`."""
+        """Move buffered records into columns. Return each partition with its rows, or None if no position moved."""
+        buffer = self.fetcher.buffer
+        collect: Any = buffer.collect_columns if isinstance(columns, ColumnsBuilder) else buffer.collect_typed
         try:
-            found = self.fetcher.buffer.collect_typed(typed, max_records, max_bytes)
+            found: list[tuple[TopicPartition, int]] = collect(columns, max_records, max_bytes)
         except PendingError:
-            self._expect_arrivals()
+            self.expect(self.fetcher.buffer.pending)
             return None
-        if not found and not self.fetcher.buffer.has_moved:
+        if not found and not buffer.has_moved:
             return None
         if self.subscriptions.changed:
             self._send_quietly()
         for tp, count in found:
             self.metrics.on_records(tp, count)
         return found
-
-    def read_topics(self) -> set[str]:
-        """Return the topics that are subscribed, or of which partitions are assigned."""
-        return self.subscriptions.subscription() | {tp.topic for tp in self.subscriptions.assigned_list()}
 
     def may_wait_for_schemas(self) -> None:
         """Let polls from now on wait for schemas."""
         self.grace_s = self.config.schema_timeout_ms / 1000
 
-    def settled(self, settle: Callable[[set[str]], None], deadline: float) -> Steps[None]:
-        """Call a function of the topics until it no longer raises ``PendingError``.
-
-        Raises:
-            SchemaUnavailableError: it still does after the deadline.
-        """
-        while True:
-            topics = self.read_topics()
-            if not topics:
-                return
-            try:
-                settle(topics)
-                return
-            except PendingError as pending:
-                self.expect(pending)
-                assert self._arrivals is not None
-                end = self._arrivals.extended(deadline)
-                if self.clock.now() >= end:
-                    raise SchemaUnavailableError(
-                        f"the columns are not known yet: {pending}. Poll again", retriable=True
-                    ) from None
-            yield Wait(None, end)
-
-    def _expect_arrivals(self) -> None:
-        """Let this poll and the next ones wait for the things that the records in the buffer need."""
-        for pending in self.fetcher.buffer.pending:
-            self.expect(pending)
-
-    def expect(self, pending: PendingError) -> None:
-        """Let this poll and the next ones wait for the thing that a deserializer needs."""
+    def expect(self, waits: Iterable[PendingError], deadline: float = 0.0) -> float:
+        """Let polls wait for the things that deserializers need. Return the end of one with a deadline."""
         if self._arrivals is None:
             from pyconsumer.consumer.arrivals import Arrivals  # which few consumers need
 
             self._arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
-        self._arrivals.expect(pending)
+        for pending in waits:
+            self._arrivals.expect(pending)
+        return self._arrivals.extended(deadline)
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take buffered records, for ``poll``. Return None if there are none and no position has moved."""
         try:
             found = self.fetcher.buffer.collect(max_records)
         except PendingError:
-            self._expect_arrivals()
+            self.expect(self.fetcher.buffer.pending)
             return None
         if not found and not self.fetcher.buffer.has_moved:
             return None
@@ -657,11 +610,7 @@ class ConsumerDelegate:
             _log.warning("the next fetches could not be sent: %s", error)
 
     def _wait(self, now: float, deadline: float) -> Wait:
-        """Send everything that is needed to get records, and return how long to wait for it.
-
-        Args:
-            now, deadline: monotonic seconds.
-        """
+        """Send everything that is needed to get records. Return how long to wait (all in monotonic seconds)."""
         self._update_positions(now)
         self.fetcher.send_fetches()
         if self._unconfirmed:

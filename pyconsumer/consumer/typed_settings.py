@@ -119,10 +119,13 @@ class ConsumerSettings(ClientSettings, total=False):
     enable_incremental_fetch_sessions: bool
     """Send only changes to brokers from one fetch to the next (KIP-227)."""
 
-    on_record_error: Literal["raise", "skip"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink
+    on_record_error: (
+        Literal["raise", "skip", "null"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink
+    )
     """Policy for a record that cannot be deserialized: ``raise``, ``skip``, a function of the
     RecordDeserializationError that returns ``'raise'`` or ``'skip'`` (or None, to skip), or a dead-letter sink: an
-    object with a method ``send(error)``. A damaged batch is always raised, as CorruptRecordError.
+    object with a method ``send(error)``. ``null`` is for ``poll_arrow(value=...)``: the value is null, and column
+    ``value_error`` has the reason. A damaged batch is always raised, as CorruptRecordError.
     """
 
     interceptors: Iterable[object]

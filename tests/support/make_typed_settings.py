@@ -126,9 +126,10 @@ def _field(name: str, kind: str, doc: str) -> str:
     if len(line) > _WIDTH:
         inner = kind.removesuffix(" | None")
         head, _, rest = inner.partition("[")
-        assert rest.endswith("]"), f"{name}: {kind} is too long for a line"
         tail = " | None" if kind != inner else ""
         line = f"    {name}: {head}[\n        {rest[:-1]}\n    ]{tail}"
+        if not rest.endswith("]"):
+            line = f"    {name}: (\n        {kind}\n    )"
     text = re.sub(r"(?<!`)`(?!`)", "``", doc)
     quoted = f'"""{text}"""'
     if len(quoted) + 4 > _WIDTH:

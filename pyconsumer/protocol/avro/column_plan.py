@@ -119,8 +119,8 @@ class _Planner:
 
     def finish(self) -> ColumnPlan:
         """Make the plan of the skipped parts, and fill in its nodes."""
-        plan = self.plan
-        plan.skips, nodes = skip_plan(self._skipped)
+        skips, nodes = skip_plan(self._skipped)
+        plan = ColumnPlan(self.plan.layout, self.plan.steps, self.plan.links, skips)
         for number, step in enumerate(plan.steps):
             if step.do == Do.SKIP:
                 plan.steps[number] = step._replace(a=nodes[step.a])
@@ -142,7 +142,7 @@ class _Planner:
 
     def _link(self, steps: list[int]) -> int:
         start = len(self.plan.links)
-        self.plan.links += steps
+        self.plan.links.extend(steps)
         return start
 
     def _skip(self, kind: AvroType) -> int:

@@ -18,7 +18,7 @@ Rules (the mapping of types, derived from spark-avro's)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyconsumer.errors import ConfigurationError
@@ -170,14 +170,10 @@ class _Maker:
 
     def _finish(self, number: int, children: list[int], parts: dict[str, int] | None = None) -> None:
         column = self.columns[number]
-        column.children = tuple(children)
-        column.parts = parts or {}
-        if column.kind == Kind.STRUCT:
-            column.null_bytes = sum([self.columns[child].null_bytes for child in children])
-        else:
-            column.null_bytes = _WIDTHS[column.kind]
+        null_bytes = _WIDTHS.get(column.kind, sum([self.columns[child].null_bytes for child in children]))
+        self.columns[number] = replace(column, children=tuple(children), parts=parts or {}, null_bytes=null_bytes)
 
-    def _scalar(self, name: str, kind: AvroType, where: str, *, nullable: bool) -> int:
+    def _scalar(self, name: str, kind: AvroType, where: str, *, nullable: bool, is_merged: bool = False) -> int:
         logical = "" if kind.logical is None else kind.logical.name
         stored, width = _KINDS[kind.kind], kind.size
         if logical == "decimal":
@@ -198,6 +194,7 @@ class _Maker:
                 nullable or stored == Kind.NULL,
                 kind,
                 width if stored == Kind.FIXED else 0,
+                is_merged=is_merged,
                 null_bytes=width if stored == Kind.FIXED else _WIDTHS.get(stored, 0),
             )
         )
@@ -235,9 +232,7 @@ class _Maker:
             return self.add(name, branches[0], wanted, where, nullable=nullable)
         merged = _MERGED.get(frozenset([branch.kind for branch in branches]))
         if merged is not None:
-            number = self._scalar(name, AvroType(merged), where, nullable=nullable)
-            self.columns[number].is_merged = True
-            return number
+            return self._scalar(name, AvroType(merged), where, nullable=nullable, is_merged=True)
         number = self._new(Column(name, Kind.STRUCT, nullable, kind, is_union=True))
         asked = {} if wanted is None else wanted.parts
         members = {f"member{place}": branch for place, branch in enumerate(branches)}

@@ -32,7 +32,6 @@ from pyconsumer.schemas.wire import header_name, read_framed
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
-    from pyconsumer.schemas.avro.deserializer import AvroDeserializer
 
 __all__ = ["AvroColumns", "AvroSide"]
 
@@ -47,11 +46,11 @@ class AvroColumns:
     """The typed columns of one side of an ``AvroDeserializer``.
 
     Args:
-        owner: the deserializer.
+        owner: the ``AvroDeserializer``.
         field: key or value.
     """
 
-    def __init__(self, owner: AvroDeserializer, field: MessageField) -> None:
+    def __init__(self, owner: Any, field: MessageField) -> None:
         self._owner = owner
         self._field = field
         self._reader: AvroSchema | None = None

@@ -54,7 +54,7 @@ cdef enum:
     LAST_DO
 
 cdef enum:
-    # What reading a value returns.
+    # The result of reading a value.
     FINE = 0
     BAD = 1
     NO_MEMORY = 2
