@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Hashable
 from types import ModuleType
 from typing import Any, Final
@@ -102,6 +103,7 @@ class Deserialization:
         self.policy = on_error
         self._form = form
         self._deliveries: dict[Hashable, Arrival] = {}  # to a sink, of records that wait for them
+        self._lock = threading.Lock()  # for these
         self.skipped = 0
 
     @property
@@ -182,14 +184,15 @@ class Deserialization:
         """
         # With the bytes: after a topic was recreated, another record may be there.
         record = (failure.topic_partition, failure.offset, failure.timestamp, failure.key, failure.value)
-        delivery = self._deliveries.get(record)
-        if delivery is None:
-            if len(self._deliveries) >= _MOST_DELIVERIES:
-                self._deliveries = {place: one for place, one in self._deliveries.items() if not one.done()}
-            delivery = self._deliveries[record] = begin(failure)
-        if not delivery.done():
-            return PendingError(delivery, "a dead letter", extends_poll=False)
-        self._deliveries.pop(record, None)
+        with self._lock:  # worker threads deserialize, too
+            delivery = self._deliveries.get(record)
+            if delivery is None:
+                if len(self._deliveries) >= _MOST_DELIVERIES:
+                    self._deliveries = {place: one for place, one in self._deliveries.items() if not one.done()}
+                delivery = self._deliveries[record] = begin(failure)
+            if not delivery.done():
+                return PendingError(delivery, "a dead letter", extends_poll=False)
+            self._deliveries.pop(record, None)
         delivery.result()
         return None
 

@@ -7,6 +7,7 @@ tasks that take records from the schedule. The task that called ``run`` polls, t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import time
@@ -89,17 +90,18 @@ class AsyncWorkers(WorkersBase):
 
     def _wake_one(self, _: int = 1) -> None:
         """Wake a task for a record that is ready, unless one is on its way (rule 6 of :mod:`.schedule`)."""
-        if self._idle and not self._waking:
-            self._waking = True
-            self._wake(1)
+        if not self._waking:
+            self._waking = self._wake(1) > 0
 
-    def _wake(self, count: int) -> None:
-        idle = self._idle
-        while count > 0 and idle:
+    def _wake(self, count: int) -> int:
+        """Wake tasks that are idle, at most ``count``. Return how many."""
+        idle, woken = self._idle, 0
+        while woken < count and idle:
             future = idle.popleft()
             if not future.done():
                 future.set_result(None)
-                count -= 1
+                woken += 1
+        return woken
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -344,6 +346,9 @@ class AsyncWorkers(WorkersBase):
                 future.cancel()
         finally:
             self._waking = False
+            if future.cancelled() or not future.done():  # nothing has taken it out
+                with contextlib.suppress(ValueError):
+                    self._idle.remove(future)
 
     async def _bury(self, task: Task, letter: Letter | None) -> None:
         if letter is None:

@@ -486,7 +486,7 @@ class WorkersBase:
         convert = self._deserialization
         if convert is None:
             return task.record
-        # In several threads at once: it has no state but a counter.
+        # In several threads at once: it has no state but a counter, and deliveries to a sink behind a lock.
         found, _, error = convert.now([copy_of(task.record)])
         if error is not None:
             raise error
@@ -566,9 +566,6 @@ class WorkersBase:
             if len(task.tasks) > 1:
                 _log.info(
                     "%s failed with %d records, each is tried alone: %s",
-                    _place(task),
-                    len(task.tasks),
-                    safe_text(error),
                     _place(task),
                     len(task.tasks),
                     safe_text(error),

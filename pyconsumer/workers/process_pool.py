@@ -205,7 +205,12 @@ class ProcessPool(Pool):
                 if result is None:
                     self._schedule.finish(task)
                 elif isinstance(result, bytes):
-                    returned.append((task, pickle.loads(result)))
+                    try:
+                        value = pickle.loads(result)
+                    except Exception as error:  # its classes decide what happens here
+                        self._owner.after_failure(task, error)
+                    else:
+                        returned.append((task, value))
                 elif isinstance(result, Exception):
                     self._owner.after_failure(task, result)
                 else:

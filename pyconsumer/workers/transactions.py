@@ -13,8 +13,10 @@ Rules
    function is not called again. After :data:`RETRIES` failures in a row, the workers end with the error.
 6. Offsets are committed with the consumer's generation. A member that was expelled is refused, and its transaction is
    aborted. A member that does not know its generation commits nothing.
-7. Results of partitions that went away are dropped.
+7. Results of partitions that went away are dropped, also those that a slow function brings later.
 8. A batch belongs to one partition. A prefix that would cut it in two ends before it.
+9. If Ctrl-C or a cancellation ends the wait for a commit, its outcome is not known. The next commit learns it first, by
+   calling ``commit_transaction`` again.
 
 Each step that waits is a call that a generator yields: the blocking workers call it, the others await it.
 """
@@ -31,6 +33,7 @@ from typing import Any, Final, Protocol
 from pyconsumer.errors import (
     ApplicationRecoverableError,
     CommitFailedError,
+    IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
@@ -156,6 +159,7 @@ class Transactions:
         self._positions: dict[TopicPartition, int] = {}  # committed
         self._failures = 0
         self._must_abort = False  # the last abort was not confirmed
+        self._unknown: tuple[list[_Unit], Mapping[TopicPartition, OffsetAndMetadata]] | None = None  # rule 9
         self.count = 0
         self.size = 0
         self.committed = 0
@@ -167,8 +171,11 @@ class Transactions:
         """Keep the results of records. Call this before the records count as finished."""
         unit = _Unit(tasks)
         unit.keep(records, is_letter=is_letter)
+        share = tasks[0].share
         with self._lock:
-            self._held.setdefault(tasks[0].share.tp, []).append(unit)
+            if not share.alive:
+                return
+            self._held.setdefault(share.tp, []).append(unit)
             self.count += len(tasks)
             self.size += unit.size
 
@@ -219,6 +226,7 @@ class Transactions:
         if self.broken or (in_group and group.generation_id < 0):
             return False
         try:
+            yield from self._learn_outcome()
             while True:
                 units, due = self._take(offsets)
                 if not due:
@@ -295,9 +303,13 @@ class Transactions:
                             raise _Refused(unit, error) from error
                         raise
             yield partial(producer.send_offsets_to_transaction, due, group)
+            self._unknown = units, due
             yield from self._commit()
+            self._unknown = None
         except BaseException as failure:
-            if self.broken:  # the outcome of a commit is not known, or the producer was fenced
+            if isinstance(failure, Exception) and not self.broken:
+                self._unknown = None
+            if self.broken or self._unknown is not None:  # it may be committed, or the producer was fenced
                 raise
             yield from self._abort()
             if isinstance(failure, TransactionAbortableError):
@@ -318,6 +330,23 @@ class Transactions:
             except KafkaTimeoutError:
                 self.broken = True
                 raise
+
+    def _learn_outcome(self) -> Generator[Callable[[], Any], Any, None]:
+        """Learn whether the transaction was committed whose commit was not waited for (rule 9)."""
+        if self._unknown is None:
+            return
+        units, due = self._unknown
+        try:
+            yield from self._commit()
+        except IllegalStateError:  # the interrupted call has had the answer already
+            _log.debug("the transaction has been committed")
+        except Exception:
+            self._unknown = None
+            if not self.broken:
+                yield from self._abort()
+            raise
+        self._unknown = None
+        self._settle(units, due)
 
     def _abort(self) -> Generator[Callable[[], Any], Any, None]:
         """Abort. A failure is logged, since the reason for the abort is the error to raise."""

@@ -17,7 +17,7 @@ from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, ProducerRecord,
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
-from tests.support.worker_functions import copies, copies_batch
+from tests.support.worker_functions import copies, copies_batch, fails_with_seven, returns_unreadable
 
 COUNT = 200
 KEYS = 10
@@ -125,6 +125,30 @@ def test_a_batch_returns_records_for_all_of_it(
     status = work(cluster, how, topic, group_id, copies_batch, exactly_once=exactly_once, batch=batch, concurrency=4)
     assert status.finished == COUNT
     assert Counter(numbers_of(cluster, sink)) == Counter(range(COUNT))
+
+
+@pytest.mark.parametrize("how", ["threads", "processes", "inline", "tasks"])
+def test_a_batch_that_fails_is_tried_record_by_record(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, dead = make_topic(1), make_topic(1)
+    fill(cluster, topic, "-", 20)
+    with caplog.at_level("INFO", "pyconsumer.workers"):
+        status = work(cluster, how, topic, group_id, fails_with_seven, dead=dead, batch=Batch(max=20, wait_ms=50))
+    assert (status.finished, status.dead) == (20, 1)
+    assert numbers_of(cluster, dead) == [7]
+    assert any("each is tried alone: seven" in message for message in caplog.messages)
+
+
+def test_a_result_that_cannot_be_read_is_a_failed_attempt_of_its_record(
+    cluster: Cluster, make_topic: Any, group_id: str
+) -> None:
+    topic, sink, dead = make_topic(1), make_topic(1), make_topic(1)
+    fill(cluster, topic, sink, 10)
+    status = work(cluster, "processes", topic, group_id, returns_unreadable, dead=dead, concurrency=4)
+    assert (status.finished, status.dead) == (10, 1)
+    assert sorted(numbers_of(cluster, sink)) == [n for n in range(10) if n != 3]
+    assert numbers_of(cluster, dead) == [3]
 
 
 @pytest.mark.parametrize("how", ["threads", "inline", "tasks"])

@@ -471,6 +471,48 @@ def test_a_task_that_lasts_too_long_is_cancelled(cluster: Cluster, topic: str, g
     assert cancelled == [2, 2]
 
 
+def test_a_task_that_was_woken_by_time_and_not_by_a_record_hides_no_later_one(
+    cluster: Cluster, topic: str, group_id: str
+) -> None:
+    done: list[int] = []
+    tried: list[int] = []
+    go_on = asyncio.Event()
+
+    async def handle(record: Any) -> None:
+        tried.append(record.offset)
+        if tried == [0]:
+            raise ArithmeticError("once")
+        if record.offset == 0:
+            await go_on.wait()
+        done.append(record.offset)
+
+    async def run() -> None:
+        async with (
+            AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+            AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer,
+            asyncio.timeout(60),
+        ):
+            workers = AsyncWorkers(consumer, handle, concurrency=1, retry=Retry(attempts=2, backoff_ms=20, jitter=0))
+            running = asyncio.create_task(workers.run())
+
+            async def until(condition: Callable[[], bool]) -> None:
+                while not condition():  # noqa: ASYNC110 - nothing announces it
+                    await asyncio.sleep(0.01)
+
+            await producer.send_and_wait(topic, b"0")
+            await until(lambda: tried == [0, 0])  # the only task runs, after it waited for the time of the retry
+            await producer.send_and_wait(topic, b"1")
+            await until(lambda: workers.status().waiting == 1)
+            go_on.set()
+            await until(lambda: done == [0, 1])
+            await producer.send_and_wait(topic, b"2")
+            await until(lambda: done == [0, 1, 2])
+            workers.stop()
+            await running
+
+    asyncio.run(run())
+
+
 def test_a_cancelled_run_cancels_the_functions_and_commits_finished_records(
     cluster: Cluster, topic: str, group_id: str
 ) -> None:

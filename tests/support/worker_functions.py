@@ -11,11 +11,13 @@ from pyconsumer.workers import ProducerRecord
 
 __all__ = [
     "UnpicklableError",
+    "Unreadable",
     "copies",
     "copies_batch",
     "dies_once",
     "fails_with_seven",
     "raises_unpicklable",
+    "returns_unreadable",
     "slow_once",
     "waits_for_the_others",
 ]
@@ -61,6 +63,19 @@ def raises_unpicklable(record: Any) -> None:
     """Raise it at offset 3."""
     if record.offset == 3:
         raise UnpicklableError(1, 2)
+
+
+class Unreadable:
+    """A value that can be pickled and not be read again."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (int, ("odd",))
+
+
+def returns_unreadable(record: Any) -> list[ProducerRecord]:
+    """Return a copy, at offset 3 one that the workers' process cannot read."""
+    value = Unreadable() if record.offset == 3 else record.value
+    return [ProducerRecord(record.headers[-1][1].decode(), value, record.key)]
 
 
 def copies(record: Any) -> list[ProducerRecord]:

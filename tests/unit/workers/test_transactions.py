@@ -9,6 +9,7 @@ import pytest
 from pyconsumer import ConsumerGroupMetadata, ConsumerRecords, OffsetAndMetadata, TopicPartition
 from pyconsumer.errors import (
     CommitFailedError,
+    IllegalStateError,
     KafkaTimeoutError,
     ProducerFencedError,
     RecordTooLargeError,
@@ -242,5 +243,36 @@ def test_results_of_a_partition_that_went_away_are_dropped_also_late_ones() -> N
     world.hold([two], b"1")  # a worker that was slow
     world.transactions.restore(A, OffsetAndMetadata(0, "", -1))
     world.hold([two], b"1")
+    assert (world.transactions.first_held(), world.transactions.count, world.transactions.size) == ({}, 0, 0)
     assert world.commit(2)
     assert (world.producer.committed, world.producer.positions) == ([], {A: 2})
+
+
+@pytest.mark.parametrize("when", ["before", "after", "taken"])
+def test_the_outcome_of_an_interrupted_commit_is_learned_before_the_next_one(when: str) -> None:
+    world = World()
+    producer = world.producer
+    world.hold(world.tasks(0), b"0")
+    commit = producer.commit_transaction
+
+    def interrupted() -> None:
+        producer.commit_transaction = again  # type: ignore[method-assign]
+        if when != "before":
+            commit()
+        raise KeyboardInterrupt
+
+    def again() -> None:
+        producer.commit_transaction = commit  # type: ignore[method-assign]
+        if when == "before":
+            commit()
+        elif when == "taken":
+            raise IllegalStateError("no transaction is open")
+
+    producer.commit_transaction = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        world.commit(1)
+    assert "abort" not in producer.calls
+    world.hold(world.tasks(1), b"1")
+    assert world.commit(2)
+    assert (producer.committed, producer.positions) == ([b"0", b"1"], {A: 2})
+    assert world.transactions.first_held() == {}
