@@ -29,17 +29,17 @@ class Arrivals:
     Args:
         wake: ends the wait of a poll. It is called in any thread.
         now: the clock (monotonic seconds).
-        least_s: see rule 1.
     """
 
-    def __init__(self, wake: Callable[[], object], now: Callable[[], float], least_s: float) -> None:
+    def __init__(self, wake: Callable[[], object], now: Callable[[], float]) -> None:
         self._wake = wake
         self._now = now
-        self._least = least_s
+        self._least = 0.0
         self._until: dict[Arrival, float] = {}  # partitions may wait for different things
 
-    def expect(self, pending: PendingError) -> None:
-        """Let polls wait for the thing that a deserializer needs."""
+    def expect(self, pending: PendingError, least_s: float) -> None:
+        """Let polls wait for the thing that a deserializer needs, for ``least_s`` seconds or longer (rule 1)."""
+        self._least = least_s
         arrival = pending.arrival
         if arrival not in self._until:
             self._until[arrival] = self._now() + (self._least if pending.extends_poll else 0.0)

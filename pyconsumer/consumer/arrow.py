@@ -248,6 +248,8 @@ class ArrowPoll:
         given = {"key": key, "value": value}
         self._sides = {side: typed_columns(of, side) for side, of in given.items() if of is not None}
         self._names = None if columns is None else tuple(columns)
+        if self._names == ():
+            raise ValueError(f"columns are one or more of {', '.join(_COLUMNS)}, or parts such as value.id")
         self._dictionary_topic = dictionary_topic
         delegate.may_wait_for_schemas()
 
@@ -298,8 +300,11 @@ class ArrowPoll:
 
     def _take_typed(self) -> list[tuple[TopicPartition, int]] | None:
         if self.is_unsettled:
+            topics = self._topics()
+            if not topics:
+                return None
             try:
-                self._settle(self._topics())
+                self._settle(topics)
             except PendingError as pending:
                 self._delegate.expect([pending])
                 return None

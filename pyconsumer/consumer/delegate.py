@@ -580,9 +580,9 @@ class ConsumerDelegate:
         if self._arrivals is None:
             from pyconsumer.consumer.arrivals import Arrivals  # which few consumers need
 
-            self._arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
+            self._arrivals = Arrivals(self.client.wake_poll, self.clock.now)
         for pending in waits:
-            self._arrivals.expect(pending)
+            self._arrivals.expect(pending, self.grace_s)
         return self._arrivals.extended(deadline)
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:

@@ -348,7 +348,9 @@ class FetchBuffer:
                 if self._set_aside(fetch, stop):
                     continue
                 raise stop
-            is_current = self._advance(fetch)  # the policy of the application may have moved the position
+            # A cursor that begins again knows the epochs of no records before it.
+            epoch = int(typed.parts[-1][1].leader_epochs[used - 1]) if used < count else None
+            is_current = self._advance(fetch, epoch)  # the policy of the application may have moved the position
             if not is_current:
                 typed.drop_last(used)
             elif used:
@@ -480,8 +482,12 @@ class FetchBuffer:
         if error is not None:
             raise error
 
-    def _advance(self, fetch: CompletedFetch) -> bool:
+    def _advance(self, fetch: CompletedFetch, last_epoch: int | None = None) -> bool:
         """Move the position past everything taken from a fetch, and drop the fetch when it is exhausted.
+
+        Args:
+            fetch: the fetch.
+            last_epoch: the leader epoch of the last record. By default the cursor knows it.
 
         Returns:
             False, and the position stays, if a deserializer of the application has moved the position itself.
@@ -496,7 +502,7 @@ class FetchBuffer:
         if offset == position:
             epoch = state.offset_epoch
         else:
-            epoch = cursor.last_leader_epoch
+            epoch = cursor.last_leader_epoch if last_epoch is None else last_epoch
             if position is not None:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
         if cursor.exhausted and not is_ahead:

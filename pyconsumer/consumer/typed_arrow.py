@@ -65,9 +65,10 @@ def typed_names(
                 parts[side] = [path.split(".")]
             continue
         known = parts[side]
-        if not dot or known is None or path.split(".") in known:
+        steps = path.split(".")
+        if not dot or known is None or any(each[: len(steps)] == steps[: len(each)] for each in known):
             raise ValueError(f"the column {name} is named twice, or beside its whole")
-        known.append(path.split("."))
+        known.append(steps)
     return tuple(found), parts
 
 
@@ -114,16 +115,24 @@ class TypedRows:
         Returns:
             The number of rows that are taken, the offset of the next one, and the error that stops it.
         """
-        columns = builder.build()
+        try:
+            return self._accepted(fetch, builder.build(), start)
+        except BaseException:
+            for decoder in self._decoders.values():
+                decoder.truncate(self._count)
+            raise
+
+    def _accepted(self, fetch: CompletedFetch, columns: Columns, start: int) -> tuple[int, int, Exception | None]:
         count = limit = len(columns)
         stop: Exception | None = None
+        stopped = ""
         policy = self._deserialization.policy
         bad: list[tuple[int, int, Any]] = []
         for order, side in enumerate(self._sides):
             decoder, column = self._decoders[side], self._strings(columns, side)
             programs, odd, ready, reason = self._sides[side].prepare(decoder, column, columns.headers, limit)
             if ready < limit:
-                limit, stop = ready, reason
+                limit, stop, stopped = ready, reason, side
             used, found = decoder.append_column(column, limit, programs, odd, stop=policy == "raise")
             if used < limit:
                 limit, stop = used, None
@@ -133,8 +142,8 @@ class TypedRows:
         bad.sort(key=lambda entry: entry[:2])
         limit, stop = self._decide(fetch, columns, start, bad, limit, stop)
         offset = columns.offsets[limit] if limit < count else -1
-        if isinstance(stop, SchemaUnavailableError):
-            stop = located(stop, fetch.record_at(offset, start), "value")
+        if isinstance(stop, SchemaUnavailableError) and not fetch.dropped:
+            stop = located(stop, fetch.record_at(offset, start), stopped)
         for decoder in self._decoders.values():
             decoder.truncate(self._count + limit)
         if limit:

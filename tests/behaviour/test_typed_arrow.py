@@ -102,13 +102,18 @@ def test_parts_are_named_by_paths(cluster: Cluster, topic: str, registry: FakeRe
             consumer.poll_arrow(0, value=deserializer, columns=["value.price"])
         with pytest.raises(ValueError, match="twice"):
             consumer.poll_arrow(0, value=deserializer, columns=["value.id", "value.id"])
+        with pytest.raises(ValueError, match="beside its whole"):
+            consumer.poll_arrow(0, value=deserializer, columns=["value.customer", "value.customer.name"])
+        with pytest.raises(ValueError, match="one or more"):
+            consumer.poll_arrow(0, value=deserializer, columns=[])
+        assert consumer.position(TopicPartition(topic, 0)) == 2
 
 
 def test_a_bad_row_is_raised_after_the_good_ones(cluster: Cluster, topic: str, registry: FakeRegistry) -> None:
     registry.add(f"{topic}-value", ORDER)
     fill(cluster, topic, order(1), order(2), BAD, order(3))
     tp = TopicPartition(topic, 0)
-    with new_consumer(cluster, topic) as consumer:
+    with new_consumer(cluster, topic, group_id=f"{topic}-group", enable_auto_commit=False) as consumer:
         deserializer = AvroDeserializer(registry)
         assert len(values_of(read(consumer, 2, value=deserializer))) == 2
         for _ in range(2):
@@ -116,6 +121,10 @@ def test_a_bad_row_is_raised_after_the_good_ones(cluster: Cluster, topic: str, r
                 consumer.poll_arrow(10_000, value=deserializer)
             assert (caught.value.offset, caught.value.value, caught.value.origin) == (2, BAD, "value")
             assert consumer.position(tp) == 2
+        consumer.commit()
+        committed = consumer.committed(tp, metadata=True)
+        assert committed is not None
+        assert (committed.offset, committed.leader_epoch >= 0) == (2, True), "the epoch of the last good row"
         consumer.seek(tp, 3)
         assert [value["id"] for value in values_of(read(consumer, 1, value=deserializer))] == [3]
 
@@ -196,6 +205,20 @@ def test_keys_are_typed_too(cluster: Cluster, topic: str, registry: FakeRegistry
         batches = read(consumer, 2, key=both, value=both)
     assert [key for batch in batches for key in batch.column("key").to_pylist()] == ["k", "k"]
     assert [value and value["id"] for value in values_of(batches)] == [1, None]
+
+
+def test_bytes_whose_schema_a_header_names_have_no_id(cluster: Cluster, topic: str, registry: FakeRegistry) -> None:
+    registry.add(f"{topic}-value", ORDER)
+    conf = {"schema.id.serializer": header_schema_id_serializer}
+    serializer = AvroSerializer(registry, ORDER, conf=conf)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, value_serializer=serializer) as producer:
+        producer.send(topic, {"id": 0, "customer": {"name": "name"}}, partition=0)  # it begins with a zero, as ids do
+    fill(cluster, topic, order(1))
+    asked = len(registry.calls)
+    with new_consumer(cluster, topic) as consumer:
+        batches = read(consumer, 2, value=AvroDeserializer(registry))
+    assert [value["id"] for value in values_of(batches)] == [0, 1]
+    assert {call for call in registry.calls[asked:] if call.startswith("id ")} <= {"id 1"}
 
 
 def test_the_position_stays_while_a_schema_is_awaited(cluster: Cluster, topic: str, registry: FakeRegistry) -> None:

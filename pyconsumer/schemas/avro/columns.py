@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AvroColumns", "AvroSide"]
 
 _MOST_SELECTIONS: Final = 16
+_MOST_PENDING: Final = 16  # schemas that one part asks for at once
 _WAYS_OUT: Final = (
     "give the AvroDeserializer a schema_str, which all values are read as, or poll these topics by consumers of their"
     " own"
@@ -169,7 +170,8 @@ class AvroSide:
         programs = dict(self._programs)
         odd: dict[int, Odd] = {}
         limit, stop = count, None
-        wanted: list[tuple[int, Any]] = [(row, key) for key, row in scanned.missing.items()]
+        missing = scanned.missing if not named else self._missing_beside(named, column, count)
+        wanted: list[tuple[int, Any]] = [(row, key) for key, row in missing.items()]
         for row in sorted({*scanned.odd, *named}):
             data = _string(column, row)
             if data is None:
@@ -184,10 +186,14 @@ class AvroSide:
             odd[row] = Odd(key, len(data) - len(framed.payload))
             wanted.append((row, key))
         found: dict[Any, Any] = {}
+        pending = 0
         for row, key in sorted(wanted, key=lambda pair: pair[0]):
+            if pending == _MOST_PENDING:  # the rows from the first of them on are not read now
+                break
             if key not in found:
                 found[key] = self._program(key)
             if isinstance(found[key], (PendingError, SchemaUnavailableError)):
+                pending += 1
                 if row < limit:
                     limit, stop = row, found[key]
             else:
@@ -196,6 +202,17 @@ class AvroSide:
             if not isinstance(key, Exception):
                 odd[row] = Odd(programs.get(key), start)
         return programs, odd, limit, stop
+
+    def _missing_beside(self, named: Mapping[int, bytes], column: BinaryColumn, count: int) -> dict[int, int]:
+        """Return the ids without a program, with their first rows. The bytes of rows that headers name have no id."""
+        missing: dict[int, int] = {}
+        for row in range(count):
+            data = None if row in named else _string(column, row)
+            if data is not None and len(data) >= 5 and not data[0]:
+                schema_id = int.from_bytes(data[1:5], "big")
+                if schema_id not in self._programs:
+                    missing.setdefault(schema_id, row)
+        return missing
 
     def _program(self, key: Any) -> Any:
         """Return a program, or the error in its place."""

@@ -14,10 +14,10 @@ class World:
     def __init__(self) -> None:
         self.time = 100.0
         self.wakes: list[None] = []
-        self.arrivals = Arrivals(lambda: self.wakes.append(None), lambda: self.time, 1.0)
+        self.arrivals = Arrivals(lambda: self.wakes.append(None), lambda: self.time)
 
     def expect(self, future: Future[None]) -> None:
-        self.arrivals.expect(PendingError(future, "a schema"))
+        self.arrivals.expect(PendingError(future, "a schema"), 1.0)
 
 
 def test_a_poll_waits_for_the_least_time_and_no_longer_than_that_beyond_its_deadline() -> None:

@@ -342,7 +342,8 @@ cdef struct Reading:
 
 cdef int grow_column(Reading *r, Col *col) noexcept:
     """Make room for more values."""
-    cdef Py_ssize_t room = max(2 * col.room, r.expected, <Py_ssize_t>FIRST_ROOM)
+    # Room for all rows at once, but for wide values no more than 1 MiB: they may be few, or null.
+    cdef Py_ssize_t room = max(min(r.expected, (<Py_ssize_t>1 << 20) // max(1, col.width)), <Py_ssize_t>FIRST_ROOM)
     cdef void *made
     if col.room:
         room = 2 * col.room
@@ -379,7 +380,7 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
 
 
 cdef int grow_text(Reading *r, Col *col, Py_ssize_t more) noexcept:
-    cdef Py_ssize_t capacity = max(2 * col.capacity, col.size + more, 8 * col.room)
+    cdef Py_ssize_t capacity = max(2 * col.capacity, col.size + more, min(8 * col.room, <Py_ssize_t>1 << 16))
     cdef void *made = realloc(col.data, capacity)
     if made is NULL:
         return NO_MEMORY
