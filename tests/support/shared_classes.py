@@ -135,9 +135,9 @@ def _make_kafkas(file: Path) -> None:
     classes = file.with_name("all")
     classes.write_text("\n".join(dict.fromkeys(lines)))
     command = listing.java("-Xshare:dump", f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={file}")
-    run(command, timeout_s=300).check()
+    run(command, timeout_s=600).check()
 
 
 def _make_sparks(file: Path) -> None:
     options = " ".join([*QUICK_START, f"-XX:ArchiveClassesAtExit={file}"])
-    run([sys.executable, "-c", _SPARK_PROGRAM], timeout_s=300, env={"SPARK_SUBMIT_OPTS": options}).check()
+    run([sys.executable, "-c", _SPARK_PROGRAM], timeout_s=600, env={"SPARK_SUBMIT_OPTS": options}).check()
