@@ -155,7 +155,7 @@ def _write_wrapper(home: Path, script: str) -> Path:
 _PACKAGE: Final = "pyconsumer"
 
 _NOT_SHIPPED: Final = frozenset(
-    {"aio", "autoload", "broker", "cli", "compat", "schemas", "testing", "workers", "__pycache__"}
+    {"aio", "autoload", "avro", "broker", "cli", "compat", "schemas", "testing", "workers", "__pycache__"}
 )
 
 _PREFER_INSTALLED: Final = '''\

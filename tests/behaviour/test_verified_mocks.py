@@ -527,7 +527,7 @@ def test_records_go_where_their_keys_say(world: Callable[..., World]) -> None:
     assert (metadata.serialized_key_size, metadata.serialized_value_size) == (1, 4)
     assert metadata.offset == places.count(1)
     assert producer.partitions_for(here.topic) == {0, 1, 2}
-    assert producer.metrics().keys() == {"producer-metrics"}
+    assert "producer-metrics" in producer.metrics()
     assert producer.metrics()["producer-metrics"]["record-send-total"] == 5
     tombstone = result(producer.send(here.topic, key=b"k"), here)
     assert tombstone.serialized_value_size == -1

@@ -141,13 +141,15 @@ def test_settings_of_javas_producer(caplog: pytest.LogCaptureFixture) -> None:
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.jaas.config": login,
         "metrics.num.samples": "3",
+        "metrics.recording.level": "DEBUG",
         "metadata.max.idle.ms": "60000",
     }
     settings = producer_settings(options, warn=True)
     assert settings["metadata.max.idle.ms"] == "60000"
     assert "metadata.max.idle.ms" not in caplog.text
     assert (settings["linger.ms"], settings["acks"], settings["sasl.password"]) == ("7", "all", "s3cret")
-    assert "kafka.metrics.num.samples has no effect" in caplog.text
+    assert settings["metrics.num.samples"] == "3"
+    assert "kafka.metrics.recording.level has no effect" in caplog.text
     assert "s3cret" not in repr(parse(**{f"kafka.{name}": text for name, text in options.items()}))
 
 
