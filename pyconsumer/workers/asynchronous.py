@@ -30,17 +30,16 @@ from pyconsumer.generic import Arrival, PendingError
 from pyconsumer.producer.loop_bridge import called
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.workers.batches import BatchTask, table_of
-from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings, copy_of
+from pyconsumer.workers.common import WorkersBase, WorkersSettings, copy_of
 from pyconsumer.workers.dead_letters import Letter
 from pyconsumer.workers.results import send_to
 from pyconsumer.workers.schedule import Schedule, Task
-from pyconsumer.workers.transactions import run_steps_async
+from pyconsumer.workers.steps import run_steps_async
 
 __all__ = ["AsyncWorkers"]
 
 _log = logging.getLogger("pyconsumer.workers")
 
-_POLL_MS: Final = 200
 #: Longest time for a function to end that was cancelled (seconds).
 _CANCEL_S: Final = 5.0
 
@@ -135,7 +134,7 @@ class AsyncWorkers(WorkersBase):
                 await run_steps_async(self._transactions.initialize())
             try:
                 if consumer.assignment():
-                    await self.take_over(consumer.assignment())
+                    await run_steps_async(self.take_over_steps(consumer.assignment()))
                 workers += [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
                 await self._loop(until_caught_up=until_caught_up)
                 cancelled = False
@@ -177,7 +176,7 @@ class AsyncWorkers(WorkersBase):
                     self._commit_finished()
             if self._stop_reading_stopped():
                 return
-            if until_caught_up and await self._is_caught_up():
+            if until_caught_up and await run_steps_async(self._caught_up_steps()):
                 return
 
     async def _wait_for_room(self) -> int:
@@ -185,20 +184,9 @@ class AsyncWorkers(WorkersBase):
         schedule = self._schedule
         room = schedule.room(*self._limits)
         if not room:
-            wait = BETWEEN_POLLS_S
-            if self._transactions is not None:
-                wait = min(wait, max(0.0, self._next_commit - time.monotonic()))
-            await self._until(lambda: schedule.closed or self._has_room(), wait)
+            await self._until(lambda: schedule.closed or self._has_room(), self._room_wait_s)
             room = schedule.room(*self._limits)
         return self._apply_room(room)
-
-    def _poll_ms(self, room: int) -> float:
-        """Return how long a poll may wait."""
-        if not room:
-            return 0
-        if self._transactions is None or not self._transactions.count:
-            return _POLL_MS
-        return min(_POLL_MS, max(0.0, self._next_commit - time.monotonic()) * 1000)
 
     def _has_room(self) -> bool:
         return self._schedule.room(*self._limits) >= max(1, self._most_records // 2)
@@ -362,23 +350,6 @@ class AsyncWorkers(WorkersBase):
         else:
             self._buried(task)
 
-    async def _is_caught_up(self) -> bool:
-        consumer = self._consumer
-        assigned = consumer.assignment()
-        if self._schedule.undone or self._paused:
-            return False
-        if self._is_without_partition(assigned):
-            return True
-        if not assigned:
-            return False
-        missing = assigned - self._ends.keys()
-        if missing:
-            self._ends |= await consumer.end_offsets(missing)
-        for tp in assigned - set(self._schedule.stopped()):
-            if await consumer.position(tp) < self._ends[tp]:
-                return False
-        return True
-
     # -- commits and rebalances ----------------------------------------------------------------------------------------
 
     def _commit_finished(self) -> None:
@@ -396,37 +367,8 @@ class AsyncWorkers(WorkersBase):
         except KafkaError as error:
             self._commit_failed(error)
 
-    async def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
-        if self._transactions is not None:
-            await run_steps_async(self._transaction(is_last=only is None))
-            return
-        offsets = self._all_offsets(only)
-        while offsets:
-            try:
-                await self._consumer.commit(offsets)
-            except WakeupError:
-                continue  # once for each wakeup
-            except KafkaError as error:
-                _log.warning("finished records could not be committed, they are processed again: %s", error)
-            return
-
-    async def take_over(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin with partitions that were assigned."""
-        try:
-            committed = await self._consumer.committed(partitions, metadata=True)
-        except KafkaTimeoutError as error:  # records of gaps are processed again, no more
-            _log.warning("which records are finished is not known: %s", error)
-            committed = {}
-        self._restore(partitions, committed)
-
-    async def give_up(self, partitions: Collection[TopicPartition]) -> None:
-        """End the work on partitions that are revoked."""
-        schedule = self._schedule
-        schedule.hold(partitions)
-        if self._waits and not await self._until(lambda: not schedule.running(partitions), self._revoke_timeout):
-            self._warn_of_running(partitions)
-        await self._commit_now(partitions)
-        self.drop(partitions)
+    async def _wait_running(self, partitions: Collection[TopicPartition], seconds: float) -> bool:
+        return await self._until(lambda: not self._schedule.running(partitions), seconds)
 
     async def _finish(self, workers: list[asyncio.Task[None]], *, at_once: bool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""
@@ -448,7 +390,7 @@ class AsyncWorkers(WorkersBase):
             schedule.forget_all()
             return
         try:
-            await self._commit_now()
+            await run_steps_async(self._commit_steps())
         finally:
             self._go_back()
 
@@ -466,11 +408,11 @@ class _Listener(AsyncConsumerRebalanceListener):
         if self._users is not None:
             await _call(self._users.on_partitions_assigned, assigned)
         if assigned:
-            await self._workers.take_over(assigned)
+            await run_steps_async(self._workers.take_over_steps(assigned))
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:  # type: ignore[override]
         if revoked:
-            await self._workers.give_up(revoked)
+            await run_steps_async(self._workers.give_up_steps(revoked))
         if self._users is not None:
             await _call(self._users.on_partitions_revoked, revoked)
 

@@ -17,26 +17,23 @@ from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import (
     ConfigurationError,
-    KafkaError,
-    KafkaTimeoutError,
     WakeupError,
 )
 from pyconsumer.structs import TopicPartition
 from pyconsumer.workers.batches import BatchTask, table_of
-from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
+from pyconsumer.workers.common import WorkersBase, WorkersSettings
 from pyconsumer.workers.dead_letters import Letter
 from pyconsumer.workers.process_pool import ProcessPool
 from pyconsumer.workers.results import send_to
 from pyconsumer.workers.schedule import Task
 from pyconsumer.workers.settings import RunIn, check_choice
+from pyconsumer.workers.steps import run_steps
 from pyconsumer.workers.thread_pool import Pool, ThreadPool
-from pyconsumer.workers.transactions import run_steps
 
 __all__ = ["Workers"]
 
 _log = logging.getLogger("pyconsumer.workers")
 
-_POLL_MS: Final = 200
 #: ``run_in="inline"`` polls at least this often, whatever is ready (seconds).
 _INLINE_TURN_S: Final = 0.2
 
@@ -137,7 +134,7 @@ class Workers(WorkersBase):
             try:
                 assigned = consumer.assignment()
                 if assigned:
-                    self.take_over(assigned)
+                    run_steps(self.take_over_steps(assigned))
                 pool.start()
                 self._loop(pool, until_caught_up=until_caught_up)
             except WakeupError:
@@ -181,7 +178,8 @@ class Workers(WorkersBase):
         inline = self._run_in == "inline"
         while not self._stopping and not schedule.closed:
             room = self._wait_for_room(inline=inline)
-            found = consumer.poll(timeout_ms=self._poll_ms(room, inline=inline), max_records=room or 1)
+            poll_ms = self._inline_poll_ms() if inline and schedule.undone else self._poll_ms(room)
+            found = consumer.poll(timeout_ms=poll_ms, max_records=room or 1)
             self._take_in(found)
             if inline:
                 self._work_inline()
@@ -190,30 +188,22 @@ class Workers(WorkersBase):
                 self._commit_finished()
             if self._stop_reading_stopped():
                 return
-            if until_caught_up and self._is_caught_up():
+            if until_caught_up and run_steps(self._caught_up_steps()):
                 return
-
-    def _poll_ms(self, room: int, *, inline: bool) -> float:
-        """Return how long a poll may wait."""
-        schedule = self._schedule
-        if inline and schedule.undone:
-            due = schedule.until_next()
-            return 0 if due is None else min(_POLL_MS, due * 1000)
-        if self._transactions is not None and self._transactions.count:
-            return min(_POLL_MS, max(0.0, self._next_commit - time.monotonic()) * 1000) if room else 0
-        return _POLL_MS if room else 0
 
     def _wait_for_room(self, *, inline: bool) -> int:
         """Return how many records may be polled. 0: none, and the partitions are paused."""
         schedule = self._schedule
         room = schedule.room(*self._limits)
         if not room and not inline:
-            wait = BETWEEN_POLLS_S
-            if self._transactions is not None:
-                wait = min(wait, max(0.0, self._next_commit - time.monotonic()))
-            schedule.wait_for_room(*self._limits, wait)
+            schedule.wait_for_room(*self._limits, self._room_wait_s)
             room = schedule.room(*self._limits)
         return self._apply_room(room)
+
+    def _inline_poll_ms(self) -> float:
+        """Return how long a poll may wait while this thread has records to process."""
+        due = self._schedule.until_next()
+        return 0 if due is None else min(_INLINE_TURN_S, due) * 1000
 
     def _work_inline(self) -> None:
         schedule = self._schedule
@@ -328,20 +318,6 @@ class Workers(WorkersBase):
         else:
             self._buried(task)
 
-    def _is_caught_up(self) -> bool:
-        consumer = self._consumer
-        assigned = consumer.assignment()
-        if self._schedule.undone or self._paused:
-            return False
-        if self._is_without_partition(assigned):
-            return True
-        if not assigned:
-            return False
-        missing = assigned - self._ends.keys()
-        if missing:
-            self._ends |= consumer.end_offsets(missing)
-        return all(consumer.position(tp) >= self._ends[tp] for tp in assigned - set(self._schedule.stopped()))
-
     # -- commits and rebalances ----------------------------------------------------------------------------------------
 
     def _commit_finished(self) -> None:
@@ -357,37 +333,8 @@ class Workers(WorkersBase):
         if error is not None:
             self._commit_failed(error)
 
-    def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
-        if self._transactions is not None:
-            run_steps(self._transaction(is_last=only is None))
-            return
-        offsets = self._all_offsets(only)
-        while offsets:
-            try:
-                self._consumer.commit(offsets)
-            except WakeupError:
-                continue  # once for each wakeup
-            except KafkaError as error:
-                _log.warning("finished records could not be committed, they are processed again: %s", error)
-            return
-
-    def take_over(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin with partitions that were assigned."""
-        try:
-            committed = self._consumer.committed(partitions, metadata=True)
-        except KafkaTimeoutError as error:  # records of gaps are processed again, no more
-            _log.warning("which records are finished is not known: %s", error)
-            committed = {}
-        self._restore(partitions, committed)
-
-    def give_up(self, partitions: Collection[TopicPartition]) -> None:
-        """End the work on partitions that are revoked."""
-        schedule = self._schedule
-        schedule.hold(partitions)
-        if self._waits and not schedule.wait_running(partitions, self._revoke_timeout):
-            self._warn_of_running(partitions)
-        self._commit_now(partitions)
-        self.drop(partitions)
+    def _wait_running(self, partitions: Collection[TopicPartition], seconds: float) -> bool:
+        return self._schedule.wait_running(partitions, seconds)
 
     def _finish(self, pool: Pool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""
@@ -400,7 +347,7 @@ class Workers(WorkersBase):
             schedule.forget_all()
             return
         try:
-            self._commit_now()
+            run_steps(self._commit_steps())
         finally:
             self._go_back()
 
@@ -418,11 +365,11 @@ class _Listener(ConsumerRebalanceListener):
         if self._users is not None:
             self._users.on_partitions_assigned(assigned)
         if assigned:
-            self._workers.take_over(assigned)
+            run_steps(self._workers.take_over_steps(assigned))
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:
         if revoked:
-            self._workers.give_up(revoked)
+            run_steps(self._workers.give_up_steps(revoked))
         if self._users is not None:
             self._users.on_partitions_revoked(revoked)
 

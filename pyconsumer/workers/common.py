@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict
 
 from pyconsumer.clock import seconds_of
@@ -34,10 +35,13 @@ from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import (
     ConfigurationError,
     IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
     OffsetMetadataTooLargeError,
     RebalanceInProgressError,
     RecordDeserializationError,
     SchemaUnavailableError,
+    WakeupError,
 )
 from pyconsumer.exactly_once import check_consumer
 from pyconsumer.protocol.records import ConsumerRecord
@@ -47,14 +51,16 @@ from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
 from pyconsumer.workers.results import ProducerRecord, check_producer, records_of
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import Batch, OnRevoke, Order, Retry, check_choice, check_count
-from pyconsumer.workers.transactions import LONGEST_INTERVAL_S, Transactions, TransactionSteps
+from pyconsumer.workers.steps import CallSteps
+from pyconsumer.workers.transactions import LONGEST_INTERVAL_S, Transactions
 
 __all__ = ["OldestRecord", "UnfinishedRecord", "WorkersBase", "WorkersSettings", "WorkersStatus", "copy_of"]
 
 _log = logging.getLogger("pyconsumer.workers")
 
 #: Longest time without a poll while there is no room (seconds).
-BETWEEN_POLLS_S: Final = 0.2
+_BETWEEN_POLLS_S: Final = 0.2
+_POLL_MS: Final = 200
 _LONGEST_REVOKE_WAIT_MS: Final = 30_000
 #: Pause before a record is tried again whose registry is down (seconds).
 _SCHEMA_PAUSE_S: Final = 1.0
@@ -135,6 +141,8 @@ class WorkersBase:
 
     _name = "Workers"
     _is_async = False
+    #: Waits until no record of some partitions runs, for some seconds at most. The value is False if the time ran out.
+    _wait_running: Callable[[Collection[TopicPartition], float], Any]
 
     def __init__(
         self,
@@ -326,6 +334,24 @@ class WorkersBase:
             return self._most_records, self._most_bytes
         return self._most_records - held.count, self._most_bytes - held.size
 
+    @property
+    def _before_commit_s(self) -> float:
+        """The seconds until the next commit is due."""
+        return max(0.0, self._next_commit - time.monotonic())
+
+    @property
+    def _room_wait_s(self) -> float:
+        """The longest time to wait for room. A transaction may make room, so its time is kept."""
+        return _BETWEEN_POLLS_S if self._transactions is None else min(_BETWEEN_POLLS_S, self._before_commit_s)
+
+    def _poll_ms(self, room: int) -> float:
+        """Return how long a poll may wait, with room for so many records."""
+        if not room:
+            return 0
+        if self._transactions is None or not self._transactions.count:
+            return _POLL_MS
+        return min(_POLL_MS, self._before_commit_s * 1000)
+
     def _apply_room(self, room: int) -> int:
         """Pause the partitions without room, resume them with room. Return how many records may be polled."""
         consumer = self._consumer
@@ -399,7 +425,7 @@ class WorkersBase:
         self._forget_polls(taken)
         return taken
 
-    def _transaction(self, *, is_last: bool = False) -> TransactionSteps:
+    def _transaction(self, *, is_last: bool = False) -> CallSteps[bool]:
         """Return the steps of the transaction that is due.
 
         Args:
@@ -434,10 +460,9 @@ class WorkersBase:
     ) -> None:
         for tp in partitions:
             found = committed.get(tp)
+            self._schedule.restore(tp, found if self._transactions is None else None)  # rule 9
             if self._transactions is not None:
                 self._transactions.restore(tp, found)
-                found = None  # rule 9
-            self._schedule.restore(tp, found)
             self._ends.pop(tp, None)
             self._polled.pop(tp, None)
 
@@ -474,6 +499,58 @@ class WorkersBase:
         self._paused.clear()
         self._paused_stopped.clear()
         schedule.forget_all()  # a task that still runs is of no more concern
+
+    # -- steps that wait -----------------------------------------------------------------------------------------------
+
+    def _commit_steps(self, only: Collection[TopicPartition] | None = None) -> CallSteps[None]:
+        """Commit what is finished, of some partitions or of all, and wait for it."""
+        if self._transactions is not None:
+            yield from self._transaction(is_last=only is None)
+            return
+        offsets = self._all_offsets(only)
+        while offsets:
+            try:
+                yield partial(self._consumer.commit, offsets)
+            except WakeupError:
+                continue  # once for each wakeup
+            except KafkaError as error:
+                _log.warning("finished records could not be committed, they are processed again: %s", error)
+            return
+
+    def take_over_steps(self, partitions: Collection[TopicPartition]) -> CallSteps[None]:
+        """Begin with partitions that were assigned."""
+        try:
+            committed = yield partial(self._consumer.committed, partitions, metadata=True)
+        except KafkaTimeoutError as error:  # records of gaps are processed again, no more
+            _log.warning("which records are finished is not known: %s", error)
+            committed = {}
+        self._restore(partitions, committed)
+
+    def give_up_steps(self, partitions: Collection[TopicPartition]) -> CallSteps[None]:
+        """End the work on partitions that are revoked."""
+        self._schedule.hold(partitions)
+        if self._waits and not (yield partial(self._wait_running, partitions, self._revoke_timeout)):
+            self._warn_of_running(partitions)
+        yield from self._commit_steps(partitions)
+        self.drop(partitions)
+
+    def _caught_up_steps(self) -> CallSteps[bool]:
+        """Return True if all records are finished that the partitions had when this member got them."""
+        consumer = self._consumer
+        assigned = consumer.assignment()
+        if self._schedule.undone or self._paused:
+            return False
+        if self._is_without_partition(assigned):
+            return True
+        if not assigned:
+            return False
+        missing = assigned - self._ends.keys()
+        if missing:
+            self._ends |= yield partial(consumer.end_offsets, missing)
+        for tp in assigned - set(self._schedule.stopped()):
+            if (yield partial(consumer.position, tp)) < self._ends[tp]:
+                return False
+        return True
 
     # -- one record ----------------------------------------------------------------------------------------------------
 

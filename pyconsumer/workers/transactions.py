@@ -18,15 +18,14 @@ Rules
 9. If Ctrl-C or a cancellation ends the wait for a commit, its outcome is not known. The next commit learns it first, by
    calling ``commit_transaction`` again.
 
-Each step that waits is a call that a generator yields: the blocking workers call it, the others await it.
+Each call that waits is yielded (:mod:`.steps`).
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -44,8 +43,9 @@ from pyconsumer.errors import (
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pyconsumer.workers.results import ProducerRecord, send_to
 from pyconsumer.workers.schedule import Task
+from pyconsumer.workers.steps import CallSteps
 
-__all__ = ["LONGEST_INTERVAL_S", "RETRIES", "TransactionSteps", "Transactions", "run_steps", "run_steps_async"]
+__all__ = ["LONGEST_INTERVAL_S", "RETRIES", "Transactions"]
 
 _log = logging.getLogger("pyconsumer.workers")
 
@@ -56,44 +56,6 @@ RETRIES: Final = 5
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
 _FIXED_BYTES: Final = 64  # of a result, beside key and value
-
-TransactionSteps = Generator[Callable[[], Any], Any, bool]
-"""Calls to make, or to await. It gets their values, and returns True if nothing is left to do."""
-
-
-def run_steps(steps: TransactionSteps) -> bool:
-    """Make the calls of a generator, and return its value."""
-    try:
-        call = next(steps)
-        while True:
-            try:
-                value = call()
-            except BaseException as error:
-                call = steps.throw(error)
-            else:
-                call = steps.send(value)
-    except StopIteration as stop:
-        return bool(stop.value)
-
-
-async def run_steps_async(steps: TransactionSteps) -> bool:
-    """Make the calls of a generator, await their results, and return its value.
-
-    After a cancellation, the generator aborts its transaction before the task ends.
-    """
-    try:
-        call = next(steps)
-        while True:
-            try:
-                value = call()
-                if inspect.iscoroutine(value):
-                    value = await value
-            except BaseException as error:
-                call = steps.throw(error)
-            else:
-                call = steps.send(value)
-    except StopIteration as stop:
-        return bool(stop.value)
 
 
 class _Unit:
@@ -200,7 +162,7 @@ class Transactions:
         with self._lock:
             return {tp: min(unit.first for unit in units) for tp, units in self._held.items() if units}
 
-    def initialize(self) -> TransactionSteps:
+    def initialize(self) -> CallSteps[bool]:
         """Prepare the producer, which ends a transaction that a crash left open."""
         if not self._producer.is_initialized:
             yield self._producer.init_transactions
@@ -208,7 +170,7 @@ class Transactions:
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata, *, in_group: bool
-    ) -> TransactionSteps:
+    ) -> CallSteps[bool]:
         """Commit what may be committed, in one transaction.
 
         Args:
@@ -236,7 +198,6 @@ class Transactions:
                 except _Refused as refusal:
                     self._replace(refusal.unit, refusal.error)
                     continue
-                self._settle(units, due)
                 return True
         except (TransactionAbortableError, RetriableError) as error:
             self._count_failure(error)
@@ -247,7 +208,7 @@ class Transactions:
 
     def commit_all(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata, *, in_group: bool
-    ) -> TransactionSteps:
+    ) -> CallSteps[bool]:
         """Commit as :meth:`commit` does, and repeat it after pauses. This is for the end of the work."""
         while True:
             before = self._failures
@@ -270,10 +231,7 @@ class Transactions:
         due: dict[TopicPartition, OffsetAndMetadata] = {}
         with self._lock:
             for tp, found in offsets.items():
-                # A worker that was slow may have brought results of a partition that has gone away.
-                units = sorted(
-                    (unit for unit in self._held.get(tp, ()) if unit.tasks[0].share.alive), key=lambda unit: unit.first
-                )
+                units = sorted(self._held.get(tp, ()), key=lambda unit: unit.first)
                 end, epoch = found.offset, found.leader_epoch
                 for unit in reversed(units):  # rule 8
                     if unit.first < end <= unit.last:
@@ -286,7 +244,7 @@ class Transactions:
 
     def _attempt(
         self, units: list[_Unit], due: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
-    ) -> Generator[Callable[[], Any], Any, None]:
+    ) -> CallSteps[None]:
         producer = self._producer
         if self._must_abort:
             yield producer.abort_transaction
@@ -303,13 +261,9 @@ class Transactions:
                             raise _Refused(unit, error) from error
                         raise
             yield partial(producer.send_offsets_to_transaction, due, group)
-            self._unknown = units, due
-            yield from self._commit()
-            self._unknown = None
+            yield from self._commit(units, due)
         except BaseException as failure:
-            if isinstance(failure, Exception) and not self.broken:
-                self._unknown = None
-            if self.broken or self._unknown is not None:  # it may be committed, or the producer was fenced
+            if self._unknown is not None:  # it may be committed
                 raise
             yield from self._abort()
             if isinstance(failure, TransactionAbortableError):
@@ -319,36 +273,38 @@ class Transactions:
                         raise _Refused(unit, cause) from failure
             raise
 
-    def _commit(self) -> Generator[Callable[[], Any], Any, None]:
+    def _commit(self, units: list[_Unit], due: Mapping[TopicPartition, OffsetAndMetadata]) -> CallSteps[None]:
         """Commit. A commit that takes too long is waited for once more, and then given up with its producer."""
+        self._unknown = units, due
         try:
-            yield self._producer.commit_transaction
-        except KafkaTimeoutError as error:
-            _log.warning("the outcome of a commit is not known yet: %s", error)
             try:
                 yield self._producer.commit_transaction
-            except KafkaTimeoutError:
-                self.broken = True
-                raise
+            except KafkaTimeoutError as error:
+                _log.warning("the outcome of a commit is not known yet: %s", error)
+                yield self._producer.commit_transaction
+        except KafkaTimeoutError:
+            self.broken = True
+            raise
+        except Exception:
+            self._unknown = None
+            raise
+        self._settle(units, due)
 
-    def _learn_outcome(self) -> Generator[Callable[[], Any], Any, None]:
+    def _learn_outcome(self) -> CallSteps[None]:
         """Learn whether the transaction was committed whose commit was not waited for (rule 9)."""
         if self._unknown is None:
             return
         units, due = self._unknown
         try:
-            yield from self._commit()
-        except IllegalStateError:  # the interrupted call has had the answer already
-            _log.debug("the transaction has been committed")
+            yield from self._commit(units, due)
+        except IllegalStateError:  # the interrupted call has had the answer already: it is committed
+            self._settle(units, due)
         except Exception:
-            self._unknown = None
             if not self.broken:
                 yield from self._abort()
             raise
-        self._unknown = None
-        self._settle(units, due)
 
-    def _abort(self) -> Generator[Callable[[], Any], Any, None]:
+    def _abort(self) -> CallSteps[None]:
         """Abort. A failure is logged, since the reason for the abort is the error to raise."""
         try:
             yield self._producer.abort_transaction
@@ -360,6 +316,7 @@ class Transactions:
 
     def _settle(self, units: list[_Unit], due: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Note that a transaction was committed."""
+        self._unknown = None
         self._failures = 0
         self.committed += 1
         done = set(units)

@@ -19,7 +19,8 @@ from pyconsumer.errors import (
 from pyconsumer.workers.results import ProducerRecord
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import Retry
-from pyconsumer.workers.transactions import RETRIES, Transactions, run_steps
+from pyconsumer.workers.steps import run_steps
+from pyconsumer.workers.transactions import RETRIES, Transactions
 from tests.unit.consumer.builders import record
 
 A = TopicPartition("a", 0)
