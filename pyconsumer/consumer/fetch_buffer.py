@@ -320,9 +320,9 @@ class FetchBuffer:
             fetch = self._head(bool(collected))
             if fetch is None:
                 break
-            start = fetch.next_offset
+            start = offset = fetch.next_offset
             stop: Exception | None = None
-            used = 0
+            count = used = 0
             try:
                 part = typed.new_part()
                 part.expect(min(fetch.record_set_bytes, max_bytes))
@@ -330,19 +330,15 @@ class FetchBuffer:
                 weight += part.weight
                 if count:
                     used, offset, stop = typed.accept(fetch, part, start)
-                    if used < count and not fetch.dropped:
-                        fetch.restart(offset if used else start)
-            except BaseException as error:
-                if isinstance(error, Exception) and collected and not used:
-                    if not fetch.dropped:
-                        fetch.restart(start)
-                    break
+            except Exception as error:  # no row of the part is taken
+                stop = error
+            except BaseException:
                 if not fetch.dropped:
                     fetch.restart(start)
-                if isinstance(error, Exception) and self._set_aside(fetch, error):
-                    continue
                 raise
-            if used < count and not used:
+            if (stop is not None or used < count) and not fetch.dropped:
+                fetch.restart(offset if used else start)
+            if not used and (stop is not None or count):
                 if stop is None or collected:
                     break
                 if self._set_aside(fetch, stop):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
 from pyconsumer.protocol.avro import AvroError, AvroSchema, ColumnProgram
-from pyconsumer.protocol.avro._pure_columns import Odd
+from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Layout, make_layout
 from pyconsumer.schemas.avro.settings import parse_with_references
@@ -163,15 +163,18 @@ class AvroSide:
             The programs by id, the rows that are odd, the number of rows that can be read now, and the error that stops
             the next one. It may be a ``PendingError``.
         """
-        scanned = decoder.scan_column(column, count, self._programs)
         named = _named(headers, header_name(self._field), count)
+        if named:  # the bytes of these rows have no id
+            rows = [None if row in named else data for row, data in enumerate(rows_of(column, count))]
+            scanned = decoder.scan(rows, self._programs)
+        else:
+            scanned = decoder.scan_column(column, count, self._programs)
         if not scanned.missing and not scanned.odd and not named:
             return self._programs, {}, count, None
         programs = dict(self._programs)
         odd: dict[int, Odd] = {}
         limit, stop = count, None
-        missing = scanned.missing if not named else self._missing_beside(named, column, count)
-        wanted: list[tuple[int, Any]] = [(row, key) for key, row in missing.items()]
+        wanted: list[tuple[int, Any]] = [(row, key) for key, row in scanned.missing.items()]
         for row in sorted({*scanned.odd, *named}):
             data = _string(column, row)
             if data is None:
@@ -202,17 +205,6 @@ class AvroSide:
             if not isinstance(key, Exception):
                 odd[row] = Odd(programs.get(key), start)
         return programs, odd, limit, stop
-
-    def _missing_beside(self, named: Mapping[int, bytes], column: BinaryColumn, count: int) -> dict[int, int]:
-        """Return the ids without a program, with their first rows. The bytes of rows that headers name have no id."""
-        missing: dict[int, int] = {}
-        for row in range(count):
-            data = None if row in named else _string(column, row)
-            if data is not None and len(data) >= 5 and not data[0]:
-                schema_id = int.from_bytes(data[1:5], "big")
-                if schema_id not in self._programs:
-                    missing.setdefault(schema_id, row)
-        return missing
 
     def _program(self, key: Any) -> Any:
         """Return a program, or the error in its place."""
