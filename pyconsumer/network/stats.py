@@ -75,15 +75,10 @@ class NodeStats(Counters):
 
     def begin_window(self, now: float) -> bool:
         """Begin a window, and return False if the node has not been used for so long that it can be forgotten."""
-        if self.transfers != self.transfers_before:
+        if self.transfers != self.at_start("transfers"):
             self.last_used_at = now
         self.roll(now)
         return now - self.last_used_at < _KEPT_S
-
-    @property
-    def transfers_before(self) -> float:
-        """The transfers at the start of the current window."""
-        return self.at_start("transfers")
 
 
 class ChannelStats(NodeStats):

@@ -523,21 +523,26 @@ class ProducerDelegate:
         The block gets the results of the batches that are not done yet.
         """
         self.check_open()
-        call = CallThatWaits()
-        began_at = self.clock.now()
-        try:
+        with self.calls.timed("flush"), self._counted_in(self.accumulator.flush_calls):
             with self.condition:
                 waiting = self.accumulator.incomplete()
-                self.accumulator.flush_calls.add(call)
             if waiting:
                 self.client.wakeup()
             yield waiting
             if self.sender.failure is not None:
                 raise self.sender.closed_error()
+
+    @contextlib.contextmanager
+    def _counted_in(self, calls: weakref.WeakSet[CallThatWaits]) -> Iterator[None]:
+        """Count a call in a set of the accumulator inside this block, so that batches do not linger."""
+        call = CallThatWaits()
+        try:
+            with self.condition:
+                calls.add(call)
+            yield
         finally:
             with self.condition:
-                self.accumulator.flush_calls.discard(call)
-            self.calls.add("flush", self.clock.now() - began_at)
+                calls.discard(call)
 
     # ------------------------------------------------------------ transactions
 
@@ -786,11 +791,7 @@ class ProducerDelegate:
 
     def _room_steps(self, size: int, deadline: float) -> Steps[None]:
         """Wait until ``size`` bytes may be free."""
-        call = CallThatWaits()
-        began_at = self.clock.now()
-        try:
-            with self.condition:
-                self.accumulator.calls_for_memory.add(call)
+        with self.calls.timed("memory_waits"), self._counted_in(self.accumulator.calls_for_memory):
             while True:
                 with self.condition:
                     if self.accumulator.closing:
@@ -812,10 +813,6 @@ class ProducerDelegate:
                     change = self.condition.next_change(in_turn=True)
                 self.client.wakeup()
                 yield Wait(None, deadline, change=change)
-        finally:
-            with self.condition:
-                self.accumulator.calls_for_memory.discard(call)
-            self.calls.add("memory_waits", self.clock.now() - began_at)
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish the metadata of our topics."""
