@@ -41,6 +41,12 @@ def fill(cluster: Cluster, topic: str) -> None:
             producer.send(topic, b"{" if n == 2 else b"%d" % n, key=b"key", partition=0)
 
 
+async def read(consumer: AsyncKafkaConsumer[Any, Any], seen: list[int], count: int) -> None:
+    """Add values to a list until it has that many."""
+    while len(seen) < count:
+        seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+
+
 def letters_of(cluster: Cluster, topic: str) -> list[tuple[bytes | None, bytes | None, str]]:
     with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as reader:
         found = reader.poll(timeout_ms=10_000).records()
@@ -71,8 +77,7 @@ def test_an_asyncio_consumer_sends_dead_letters(cluster: Cluster, topic: str, ma
                     seen.append(record.value)
                     if len(seen) == 4:
                         break
-            while len(seen) < 4:
-                seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+            await read(consumer, seen, 4)
             return seen
 
     assert asyncio.run(run()) == [0, 1, 3, 4]
@@ -92,8 +97,7 @@ def test_a_poll_keeps_its_deadline_and_the_position_until_the_letter_is_acknowle
             async with AsyncKafkaConsumer(**settings_of(cluster), on_record_error=letters) as consumer:
                 consumer.assign([place])
                 seen: list[int] = []
-                while len(seen) < 2:
-                    seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+                await read(consumer, seen, 2)
                 began = time.monotonic()
                 assert not await consumer.poll(timeout_ms=100)
                 assert time.monotonic() - began < 30
@@ -121,16 +125,10 @@ def test_a_letter_that_fails_is_raised_and_sent_again_by_the_next_poll(
             async with AsyncKafkaConsumer(**settings_of(cluster), on_record_error=letters) as consumer:
                 consumer.assign([place])
                 seen: list[int] = []
-
-                async def read() -> None:
-                    while True:
-                        seen.extend(record.value for record in (await consumer.poll(timeout_ms=1000)).records())
-
                 with pytest.raises(KafkaError, match="no such topic"):
-                    await read()
+                    await read(consumer, seen, 5)
                 assert (seen, await consumer.position(place)) == ([0, 1], 2)
-                while len(seen) < 4:
-                    seen += [record.value for record in (await consumer.poll(timeout_ms=1000)).records()]
+                await read(consumer, seen, 4)
                 assert seen == [0, 1, 3, 4]
 
     asyncio.run(run())
