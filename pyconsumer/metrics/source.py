@@ -97,7 +97,7 @@ class MetricSource:
         now: the client's clock, in seconds.
         scopes: returns the sources of a family, by its group and tags. It must not refer to the public client, so that
             a client that is dropped goes.
-        reporters: are told of the client, and of its end.
+        reporters: objects that read the metrics. :meth:`close` closes them.
         settings: the client's settings, for the reporters.
 
     Attributes:
