@@ -15,8 +15,10 @@ import pytest
 
 from pyconsumer.compat.aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from pyconsumer.errors import FencedInstanceIdError, IllegalStateError
+from pyconsumer.protocol.api import ApiKey
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
+from tests.support.proxy import KafkaProxy
 
 WITHIN_S = 60
 
@@ -272,12 +274,14 @@ async def test_a_kept_partition_goes_on_at_its_position_and_the_other_at_the_com
 
 
 @pytest.mark.asyncio
-async def test_a_commit_during_a_rebalance_waits_for_its_end(cluster: Cluster, two: str, group_id: str) -> None:
+async def test_a_commit_during_a_rebalance_waits_for_its_end(
+    cluster: Cluster, two: str, group_id: str, proxy: KafkaProxy
+) -> None:
     for number in (0, 1):
         fill(cluster, two, 2, partition=number)
     async with grouped(cluster, two, group_id) as group:
         recorder = Recorder()
-        first = await group.join(recorder, enable_auto_commit=False)
+        first = await group.join(recorder, enable_auto_commit=False, bootstrap_servers=proxy.bootstrap_servers)
         await until(lambda: len(first.assignment()) == 2)
         async with asyncio.timeout(WITHIN_S):
             record = await first.getone()
@@ -289,8 +293,12 @@ async def test_a_commit_during_a_rebalance_waits_for_its_end(cluster: Cluster, t
             await revoked.wait()
             await until(lambda: not first.assignment())
             first.seek(tp, 1)
+            commit = asyncio.create_task(first.commit({tp: 1}))
+            await asyncio.sleep(0)
+            assert not commit.done()
+            hold.release()
             try:
-                await first.commit({tp: 1})
+                await commit
                 outcome.append(await first.committed(tp))
             except IllegalStateError:
                 outcome.append("gone")
@@ -300,6 +308,7 @@ async def test_a_commit_during_a_rebalance_waits_for_its_end(cluster: Cluster, t
                 revoked.set()
 
         recorder.inside = inside
+        hold = proxy.hold(ApiKey.SYNC_GROUP)  # otherwise it may end before another task runs
         handler = asyncio.create_task(handle())
         await group.join(enable_auto_commit=False)
         async with asyncio.timeout(WITHIN_S):
