@@ -25,6 +25,7 @@ from pyconsumer.broker.error_responses import code_and_text, error_response
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_response
+from pyconsumer.broker.logins import LoginError
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.errors import KafkaError
@@ -357,15 +358,17 @@ class ClientConnection:
         return True
 
     def _serve_raw_token(self, frame: bytearray) -> None:
-        """Authenticate by a PLAIN message without a header, which follows version 0 of SaslHandshake."""
-        users = self.session.users
-        assert users is not None
-        user, problem = users.authenticate(frame)
-        if user is None:
-            self._refuse(problem)
+        """Pass a message without a header to the login. Such messages follow version 0 of SaslHandshake."""
+        login = self.session.login
+        assert login is not None
+        try:
+            answer, user = login.respond(frame)
+        except LoginError as error:
+            self._refuse(str(error))
             return
-        self.session.login(user)
-        self._send([bytes(4)])
+        if user is not None:
+            self.session.finish(user)
+        self._send([len(answer).to_bytes(4, "big") + answer])
         self._busy = False
 
     def _refuse(self, reason: str) -> None:

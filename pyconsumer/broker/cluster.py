@@ -38,10 +38,12 @@ class EmbeddedCluster:
         host: the address to listen on.
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
         listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the addresses of the first
-            of them.
+            of them. The default is PLAINTEXT, or with ``users`` SASL_PLAINTEXT.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
         ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
-        sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
+        users: passwords by name, for the SASL listeners (mechanisms PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512). For SCRAM
+            they are users as those that ``alter_user_scram_credentials`` creates. See :meth:`login`.
+        sasl_users: the same for the mechanism PLAIN alone.
         schema_registry: also run a Schema Registry with Confluent's REST API, at :attr:`schema_registry_url`. It keeps
             its schemas in the topic ``_schemas``.
         schema_registry_port: its port. 0 picks a free one.
@@ -64,10 +66,11 @@ class EmbeddedCluster:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        listeners: Sequence[str] = ("PLAINTEXT",),
+        listeners: Sequence[str] | None = None,
         ssl_certfile: str | os.PathLike[str] | None = None,
         ssl_keyfile: str | os.PathLike[str] | None = None,
         ssl_client_cafile: str | os.PathLike[str] | None = None,
+        users: Mapping[str, str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         schema_registry: bool = False,
@@ -77,6 +80,8 @@ class EmbeddedCluster:
         start_timeout_ms: float = 60_000,
         stop_timeout_ms: float = 20_000,
     ) -> None:
+        if listeners is None:
+            listeners = ("SASL_PLAINTEXT",) if users else ("PLAINTEXT",)
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)
@@ -97,6 +102,7 @@ class EmbeddedCluster:
                 key_file=_path(ssl_keyfile),
                 client_ca_file=_path(ssl_client_cafile),
                 sasl_users=dict(sasl_users or {}),
+                users=dict(users or {}),
             ),
             flush_at_stop=not self._own_folder,
             schema_registry=schema_registry,

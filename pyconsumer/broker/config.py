@@ -423,7 +423,11 @@ _BROKER_TABLE = (
         "request.timeout.ms", _INT, 30_000, "Longest wait of a coordinator for the replicas of its records.", between(1)
     ),
     BrokerSetting(
-        "sasl.enabled.mechanisms", _LIST, ["PLAIN"], "SASL mechanisms of the SASL listeners.", some_of("PLAIN")
+        "sasl.enabled.mechanisms",
+        _LIST,
+        ["PLAIN"],
+        "SASL mechanisms of the SASL listeners.",
+        some_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     ),
     BrokerSetting(
         "sasl.server.max.receive.size", _INT, 524_288, "Largest request before a client is authenticated.", between(1)

@@ -20,6 +20,7 @@ from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
 from pyconsumer.broker.faults import FaultRule, Faults
 from pyconsumer.broker.group.common.offset_records import partition_for
+from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
@@ -104,7 +105,13 @@ class ClusterOptions:
                 raise ConfigurationError(
                     f"schema_registry_users: the password of {user!r} must be a string, not of type {kind}"
                 )
-        BrokerConfig(self.config)
+        BrokerConfig(self.settings)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Return the broker settings. With users, all SASL mechanisms are enabled unless the settings say otherwise."""
+        defaults = {"sasl.enabled.mechanisms": list(MECHANISMS)} if self.security.users else {}
+        return {**defaults, **self.config}
 
 
 class ClusterHost:
@@ -122,7 +129,7 @@ class ClusterHost:
         self.faults = Faults()
         self.brokers: dict[int, Broker] = {}
         self.servers: dict[int, BrokerServer] = {}
-        self._config = BrokerConfig(options.config)
+        self._config = BrokerConfig(options.settings)
         self._loop = loop
         self._clock = RunningClock()
         self._timer = Timer(self._on_earlier)
@@ -188,9 +195,12 @@ class ClusterHost:
 
     def _starting_brokers(self) -> Generator[None, None, None]:
         options = self.options
-        self.controller = Controller(options.data_dir, BrokerConfig(options.config))
+        self.controller = Controller(options.data_dir, BrokerConfig(options.settings))
         if options.features:
             self.controller.update_features(options.features)
+        for name, password in options.security.users.items():
+            self.controller.scram.set_password(name, password)
+            yield
         if options.schema_registry:
             self._open_registry()
         for node_id in range(options.brokers):
@@ -230,7 +240,7 @@ class ClusterHost:
         return Broker(
             node_id,
             folder=None if options.data_dir is None else options.data_dir / f"broker-{node_id}",
-            config=BrokerConfig(options.config),
+            config=BrokerConfig(options.settings),
             controller=self.controller,
             clock=self._clock,
             timer=self._timer,

@@ -355,6 +355,7 @@ def _options_to_json(options: ClusterOptions) -> dict[str, Any]:
             "key_file": security.key_file,
             "client_ca_file": security.client_ca_file,
             "sasl_users": dict(security.sasl_users),
+            "users": dict(security.users),
         },
         "flush_at_stop": options.flush_at_stop,
         "schema_registry": options.schema_registry,
