@@ -18,6 +18,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.gate import admit
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import run_handler
@@ -323,7 +324,11 @@ class ClientConnection:
             rule = broker.faults.take(header.api_key, broker.node_id, context.client_id, topics)
             if rule is not None and self._inject_before(rule, request, header):
                 return
-        coroutine = handler.handle(broker, request, context)
+        authorizer = broker.authorizer
+        if authorizer is None:
+            coroutine = handler.handle(broker, request, context)
+        else:
+            coroutine = admit(handler.handle, broker, request, context, authorizer)
         self._coroutine = coroutine
         run_handler(
             coroutine,

@@ -30,6 +30,12 @@ _SOURCES = {
     ("FindCoordinatorResponse", "coordinators"): "coordinator_keys",
     ("DescribeGroupsResponse", "groups"): "groups",
     ("DeleteGroupsResponse", "results"): "groups_names",
+    ("CreateAclsResponse", "results"): "creations",
+    ("DeleteAclsResponse", "filter_results"): "filters",
+    ("DescribeTransactionsResponse", "transaction_states"): "transactional_ids",
+    ("ConsumerGroupDescribeResponse", "groups"): "group_ids",
+    ("WritableTxnMarkerTopicResult", "partitions"): "partition_indexes",
+    ("TopicResponse", "partitions"): "partition_indexes",
     ("ElectLeadersResponse", "replica_election_results"): "topic_partitions",
     ("ReplicaElectionResult", "partition_result"): "partitions",
 }

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyconsumer.background_log import Log, background
+from pyconsumer.broker.access.store import acl_from_json
 from pyconsumer.broker.console_log import log_to_stderr
 from pyconsumer.broker.host import REGISTRY, ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
@@ -223,7 +224,10 @@ class _Child:
             ]
             folder = message.pop("data_dir")
             security = SecurityConfig(**message.pop("security"))
-            options = ClusterOptions(data_dir=None if folder is None else Path(folder), security=security, **message)
+            acls = tuple(map(acl_from_json, message.pop("acls")))
+            options = ClusterOptions(
+                data_dir=None if folder is None else Path(folder), security=security, acls=acls, **message
+            )
             _prepare()
             host = ClusterHost(options, asyncio.get_running_loop(), held)
             await take_steps(host.starting(), _Reports(request_id, host, self._write))
