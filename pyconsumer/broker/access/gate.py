@@ -27,7 +27,6 @@ from pyconsumer.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from pyconsumer.protocol.schema import Message
 
 __all__ = ["admit"]
@@ -37,6 +36,12 @@ _TEXTS: Final = {
     Errors.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+#: Lists that are empty in a response whose error is for the whole request, and the first version for which that holds.
+_NOT_LISTED: Final[dict[int, tuple[str, int]]] = {
+    ApiKey.LEAVE_GROUP: ("members", 3),
+    ApiKey.OFFSET_DELETE: ("topics", 0),
+    ApiKey.OFFSET_FETCH: ("topics", 2),
 }
 _OMITTED: Final = -(1 << 31)  # authorized operations that were not requested
 
@@ -76,9 +81,11 @@ def _refusal(request: Message, context: RequestContext, code: int) -> Message:
         return AlterUserScramCredentialsResponse(
             results=[AlterUserScramCredentialsResult(name, code, text) for name in names]
         )
-    if isinstance(request, OffsetFetchRequest) and context.api_version > 1:
-        return OffsetFetchResponse(error_code=code)
-    return error_response(request, context.api_version, code, text)
+    response = error_response(request, context.api_version, code, text)
+    items = _NOT_LISTED.get(context.api_key)
+    if items is not None and hasattr(response, "error_code") and context.api_version >= items[1]:
+        setattr(response, items[0], [])
+    return response
 
 
 #: The response with the refused items, whether no item is left, and the list of the response that has items.
@@ -149,11 +156,21 @@ def _split_configs(broker: Broker, request: Message, context: RequestContext, ac
     return _split(request, context, "resources", into, check)
 
 
+def _split_groups(broker: Broker, request: Message, context: RequestContext, access: Access) -> _Refused | None:
+    """Refuse groups without their topics."""
+    refused = _split_by_table(broker, request, context, access)
+    if refused is not None:
+        for group in refused[0].groups:  # type: ignore[attr-defined]
+            group.topics = []
+    return refused
+
+
 _Split = Callable[[Broker, Any, RequestContext, Access], "_Refused | None"]
 _SPLIT: Final[dict[int, _Split]] = {
     ApiKey.DESCRIBE_CONFIGS: _split_configs,
     ApiKey.ALTER_CONFIGS: _split_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _split_configs,
+    ApiKey.OFFSET_FETCH: _split_groups,
 }
 
 
