@@ -1,12 +1,14 @@
-"""Topics, groups, offsets, settings and transactions of a cluster, for operators and tests. ``client`` is the facade.
-``topics``, ``groups``, ``configs`` and ``transactions`` hold the steps of each operation as generators without I/O.
+"""Topics, groups, offsets, settings, transactions and access, for operators and tests. ``client`` is the facade.
+``topics``, ``groups``, ``configs``, ``transactions`` and ``access`` hold the steps of each operation without I/O.
 ``calls`` sends one request to the right broker until it succeeds or time is up. ``types`` are the results.
 """
 
 from __future__ import annotations
 
+from pyconsumer.acls import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType, parse_acl
 from pyconsumer.admin.client import KafkaAdminClient
 from pyconsumer.admin.types import (
+    AclDeletion,
     ClusterDescription,
     ConfigEntry,
     ConfigResource,
@@ -19,12 +21,21 @@ from pyconsumer.admin.types import (
     NewTopic,
     OffsetSpec,
     ProducerState,
+    ScramUserDescription,
     TopicDescription,
     TransactionDescription,
     TransactionListing,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
+from pyconsumer.scram import ScramMechanism
 
 __all__ = [
+    "AclBinding",
+    "AclDeletion",
+    "AclFilter",
+    "AclOperation",
+    "AclPermission",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
@@ -37,8 +48,15 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
+    "PatternType",
     "ProducerState",
+    "ResourceType",
+    "ScramMechanism",
+    "ScramUserDescription",
     "TopicDescription",
     "TransactionDescription",
     "TransactionListing",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+    "parse_acl",
 ]

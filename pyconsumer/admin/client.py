@@ -12,9 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer import background_log
-from pyconsumer.admin import configs, groups, topics, transactions
+from pyconsumer.acls import AclBinding, AclFilter
+from pyconsumer.admin import access, configs, groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.types import (
+    AclDeletion,
     ClusterDescription,
     ConfigEntry,
     ConfigResource,
@@ -26,9 +28,12 @@ from pyconsumer.admin.types import (
     NewTopic,
     OffsetSpec,
     ProducerState,
+    ScramUserDescription,
     TopicDescription,
     TransactionDescription,
     TransactionListing,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
 from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaAdminClient"]
 
+K = TypeVar("K")
 R = TypeVar("R")
 
 _OFFSET_SPECS = tuple(OffsetSpec)
@@ -581,6 +587,134 @@ class KafkaAdminClient:
 
         return self._run(steps, timeout_ms)
 
+    # ------------------------------------------------------------ access
+
+    def create_acls(
+        self, acls: Iterable[AclBinding | str], *, raise_errors: bool = True, timeout_ms: int | None = None
+    ) -> dict[AclBinding, KafkaError | None]:
+        """Create rules for what users may do (KIP-140). Rules that are there already stay.
+
+        Args:
+            acls: rules, or lines such as ``"alice: READ topic orders"``. See :func:`pyconsumer.acls.parse_acl`.
+            raise_errors: True raises the first error. False returns the errors in the result.
+
+        Returns:
+            The error of each rule, or None for success.
+
+        Raises:
+            SecurityDisabledError: the brokers have no authorizer.
+            ConfigurationError: a line has another form.
+
+        Example::
+
+            admin.create_acls(["alice: READ topic orders", "alice: READ group billing"])
+        """
+        wanted = access.bindings(acls)
+        return self._run(lambda until: _raising(access.create(self._calls, wanted, until), raise_errors), timeout_ms)
+
+    def describe_acls(self, acl_filter: AclFilter | None = None, *, timeout_ms: int | None = None) -> list[AclBinding]:
+        """Return the rules that a filter selects, sorted by resource and user. Without a filter, return all rules.
+
+        Raises:
+            SecurityDisabledError: the brokers have no authorizer.
+
+        Example::
+
+            for acl in admin.describe_acls(AclFilter(ResourceType.TOPIC, "orders", pattern_type=PatternType.MATCH)):
+                print(acl)  # alice: READ topic orders
+        """
+        wanted = AclFilter() if acl_filter is None else acl_filter
+        return self._run(lambda until: access.describe(self._calls, wanted, until), timeout_ms)
+
+    def delete_acls(
+        self,
+        filters: Iterable[AclFilter | AclBinding | str],
+        *,
+        raise_errors: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[AclFilter, AclDeletion]:
+        """Delete the rules that filters select. A rule or a line selects exactly itself.
+
+        Args:
+            raise_errors: True raises the first error. False returns the errors in the result.
+
+        Returns:
+            The deleted rules of each filter. There may be none.
+
+        Raises:
+            SecurityDisabledError: the brokers have no authorizer.
+
+        Example::
+
+            admin.delete_acls(["alice: READ topic orders", AclFilter(principal="User:eve")])
+        """
+        wanted = access.filters(filters)
+
+        def steps(until: float) -> Steps[dict[AclFilter, AclDeletion]]:
+            found = yield from access.delete(self._calls, wanted, until)
+            for deletion in found.values():
+                if raise_errors and deletion.error is not None:
+                    raise deletion.error
+            return found
+
+        return self._run(steps, timeout_ms)
+
+    def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None, *, raise_errors: bool = True, timeout_ms: int | None = None
+    ) -> dict[str, ScramUserDescription]:
+        """Return the SCRAM mechanisms of users with their iterations, by name (KIP-554). Without names, of all users.
+
+        Args:
+            raise_errors: True raises the first error. False returns the errors in the result.
+
+        Raises:
+            ResourceNotFoundError: one of the users has no SCRAM credentials.
+
+        Example::
+
+            print(admin.describe_user_scram_credentials(["alice"])["alice"].iterations)
+        """
+        wanted = None if users is None else _names(users)
+
+        def steps(until: float) -> Steps[dict[str, ScramUserDescription]]:
+            found = yield from access.describe_users(self._calls, wanted, until)
+            for user in found.values():
+                if raise_errors and user.error is not None:
+                    raise user.error
+            return found
+
+        return self._run(steps, timeout_ms)
+
+    def alter_user_scram_credentials(
+        self,
+        alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+        *,
+        raise_errors: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[str, KafkaError | None]:
+        """Set and delete the SCRAM credentials of users (KIP-554). A request may have each user once.
+
+        Args:
+            raise_errors: True raises the first error. False returns the errors in the result.
+
+        Returns:
+            The error of each user, or None for success.
+
+        Raises:
+            ResourceNotFoundError: a credential that is to be deleted does not exist.
+            DuplicateResourceError: a user occurs twice.
+            UnacceptableCredentialError: a name is empty.
+
+        Example::
+
+            new = UserScramCredentialUpsertion("alice", ScramMechanism.SCRAM_SHA_512, "her password")
+            admin.alter_user_scram_credentials([new])
+        """
+        wanted = list(alterations)
+        return self._run(
+            lambda until: _raising(access.alter_users(self._calls, wanted, until), raise_errors), timeout_ms
+        )
+
     # ------------------------------------------------------------ inside
 
     def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
@@ -685,7 +819,7 @@ def _names(names: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _raising(steps: Steps[dict[str, KafkaError | None]], wanted: bool) -> Steps[dict[str, KafkaError | None]]:
+def _raising(steps: Steps[dict[K, KafkaError | None]], wanted: bool) -> Steps[dict[K, KafkaError | None]]:
     """Return the result of a call for several things. If ``wanted``, raise the first error in it."""
     result = yield from steps
     for error in result.values():

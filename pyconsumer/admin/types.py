@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from pyconsumer.acls import AclBinding
+from pyconsumer.errors import KafkaError
+from pyconsumer.scram import ITERATIONS, ScramMechanism
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
 __all__ = [
+    "AclDeletion",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
@@ -20,7 +24,10 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
+    "ScramUserDescription",
     "TopicDescription",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
 ]
 
 _MOST_NAMED = 10
@@ -271,3 +278,52 @@ class HangingTransaction:
     partition: TopicPartition
     producer: ProducerState
     transactional_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AclDeletion:
+    """The outcome of a filter of ``delete_acls``: the rules that were deleted, and an error or None."""
+
+    acls: tuple[AclBinding, ...]
+    error: KafkaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUserDescription:
+    """The SCRAM credentials of a user: the iterations by mechanism, or an error."""
+
+    iterations: Mapping[ScramMechanism, int]
+    error: KafkaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserScramCredentialUpsertion:
+    """A new password of a user for one SCRAM mechanism.
+
+    The password is salted and hashed here, so that the broker never gets it.
+
+    Attributes:
+        iterations: 4096 to 16384. More iterations make guessing slower, and each login.
+        salt: by default random bytes.
+    """
+
+    user: str
+    mechanism: ScramMechanism
+    password: str = field(repr=False)
+    iterations: int = ITERATIONS[0]
+    salt: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        low, high = ITERATIONS
+        if not low <= self.iterations <= high:
+            raise ValueError(f"iterations must be {low} to {high}, not {self.iterations}")
+        if not isinstance(self.password, str) or not self.password:
+            raise ValueError(f"the password of {self.user!r} must be a string that is not empty")
+
+
+@dataclass(frozen=True, slots=True)
+class UserScramCredentialDeletion:
+    """The removal of a user's credential for one SCRAM mechanism."""
+
+    user: str
+    mechanism: ScramMechanism

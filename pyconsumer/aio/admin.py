@@ -179,6 +179,11 @@ class AsyncKafkaAdminClient:
     find_hanging_transactions = _awaited(KafkaAdminClient.find_hanging_transactions)
     abort_transaction = _awaited(KafkaAdminClient.abort_transaction)
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
+    create_acls = _awaited(KafkaAdminClient.create_acls)
+    describe_acls = _awaited(KafkaAdminClient.describe_acls)
+    delete_acls = _awaited(KafkaAdminClient.delete_acls)
+    describe_user_scram_credentials = _awaited(KafkaAdminClient.describe_user_scram_credentials)
+    alter_user_scram_credentials = _awaited(KafkaAdminClient.alter_user_scram_credentials)
 
     def metrics(self) -> dict[str, dict[str, float | None]]:
         """Return the metrics by group and name. See :meth:`pyconsumer.KafkaAdminClient.metrics`.

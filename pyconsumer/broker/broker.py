@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.authorizer import Authorizer
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller, IsrChange, PartitionState
@@ -51,6 +52,7 @@ class Broker:
         peers: all live brokers, by node id.
         call_soon: runs a function after the current call.
         fenced_endpoints: returns the addresses of the brokers that are not alive.
+        authorizer: decides what clients may do. None allows everything.
 
     Attributes:
         partitions: the replicas on this broker. ``fetcher`` copies the records of replicas that other brokers lead.
@@ -74,6 +76,7 @@ class Broker:
         peers: Mapping[int, Broker],
         call_soon: Callable[[Callable[[], None]], None],
         fenced_endpoints: Endpoints = lambda listener: [],
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.node_id = node_id
         self.config = config
@@ -84,6 +87,7 @@ class Broker:
         self.endpoints = endpoints
         self.fenced_endpoints = fenced_endpoints
         self.call_soon = call_soon
+        self.authorizer = authorizer
         self.logs = LogManager(folder, clock, controller.is_deleted)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetcher = ReplicaFetcher(

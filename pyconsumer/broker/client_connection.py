@@ -18,6 +18,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.gate import admit
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import run_handler
@@ -25,6 +26,7 @@ from pyconsumer.broker.error_responses import code_and_text, error_response
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_response
+from pyconsumer.broker.logins import LoginError
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.errors import KafkaError
@@ -322,7 +324,11 @@ class ClientConnection:
             rule = broker.faults.take(header.api_key, broker.node_id, context.client_id, topics)
             if rule is not None and self._inject_before(rule, request, header):
                 return
-        coroutine = handler.handle(broker, request, context)
+        authorizer = broker.authorizer
+        if authorizer is None:
+            coroutine = handler.handle(broker, request, context)
+        else:
+            coroutine = admit(handler.handle, broker, request, context, authorizer)
         self._coroutine = coroutine
         run_handler(
             coroutine,
@@ -357,15 +363,17 @@ class ClientConnection:
         return True
 
     def _serve_raw_token(self, frame: bytearray) -> None:
-        """Authenticate by a PLAIN message without a header, which follows version 0 of SaslHandshake."""
-        users = self.session.users
-        assert users is not None
-        user, problem = users.authenticate(frame)
-        if user is None:
-            self._refuse(problem)
+        """Pass a message without a header to the login. Such messages follow version 0 of SaslHandshake."""
+        login = self.session.login
+        assert login is not None
+        try:
+            answer, user = login.respond(frame)
+        except LoginError as error:
+            self._refuse(str(error))
             return
-        self.session.login(user)
-        self._send([bytes(4)])
+        if user is not None:
+            self.session.finish(user)
+        self._send([len(answer).to_bytes(4, "big") + answer])
         self._busy = False
 
     def _refuse(self, reason: str) -> None:

@@ -16,7 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pyconsumer.acls import AclBinding, parse_acl
+from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
+from pyconsumer.broker.access.store import acl_to_json
 from pyconsumer.broker.host import REGISTRY, ClusterOptions
+from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRunner
 from pyconsumer.broker.security import SecurityConfig
@@ -38,10 +42,15 @@ class EmbeddedCluster:
         host: the address to listen on.
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
         listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the addresses of the first
-            of them.
+            of them. The default is PLAINTEXT, or with ``users`` SASL_PLAINTEXT.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
         ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
-        sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
+        users: passwords by name, for the SASL listeners (mechanisms PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512). For SCRAM
+            they are users as those that ``alter_user_scram_credentials`` creates. See :meth:`login`.
+        acls: rules for what users may do, as :class:`~pyconsumer.acls.AclBinding` or as lines such as
+            ``"alice: READ topic orders"`` (see :func:`~pyconsumer.acls.parse_acl`). With a list, even an empty one, the
+            brokers have an authorizer, and everything that no rule allows is denied.
+        sasl_users: the same as ``users`` for the mechanism PLAIN alone.
         schema_registry: also run a Schema Registry with Confluent's REST API, at :attr:`schema_registry_url`. It keeps
             its schemas in the topic ``_schemas``.
         schema_registry_port: its port. 0 picks a free one.
@@ -64,10 +73,12 @@ class EmbeddedCluster:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        listeners: Sequence[str] = ("PLAINTEXT",),
+        listeners: Sequence[str] | None = None,
         ssl_certfile: str | os.PathLike[str] | None = None,
         ssl_keyfile: str | os.PathLike[str] | None = None,
         ssl_client_cafile: str | os.PathLike[str] | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[AclBinding | str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         schema_registry: bool = False,
@@ -77,6 +88,8 @@ class EmbeddedCluster:
         start_timeout_ms: float = 60_000,
         stop_timeout_ms: float = 20_000,
     ) -> None:
+        if listeners is None:
+            listeners = ("SASL_PLAINTEXT",) if users else ("PLAINTEXT",)
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)
@@ -87,7 +100,8 @@ class EmbeddedCluster:
         self._options = ClusterOptions(
             brokers=brokers,
             data_dir=self._folder,
-            config=dict(config or {}),
+            config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | dict(config or {}),
+            acls=_rules(acls or ()),
             features=dict(features or {}),
             host=host,
             ports=ports,
@@ -97,6 +111,7 @@ class EmbeddedCluster:
                 key_file=_path(ssl_keyfile),
                 client_ca_file=_path(ssl_client_cafile),
                 sasl_users=dict(sasl_users or {}),
+                users=dict(users or {}),
             ),
             flush_at_stop=not self._own_folder,
             schema_registry=schema_registry,
@@ -211,6 +226,54 @@ class EmbeddedCluster:
             raise IllegalStateError("the cluster was not started")
         return ",".join(str(Address(self._options.host, ports[listener])) for ports in self._ports)
 
+    def login(self, user: str, *, mechanism: str = "SCRAM-SHA-256", style: str = "pyconsumer") -> dict[str, str]:
+        """Return the settings by which a client connects as a user.
+
+        Args:
+            user: a name in ``users`` or ``sasl_users``.
+            mechanism: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
+            style: the names of the settings: ``pyconsumer`` for our clients, ``librdkafka`` for Confluent's client, or
+                ``java`` for Java's.
+
+        Raises:
+            ConfigurationError: there is no such user, style or SASL listener.
+            IllegalStateError: the cluster was not started.
+
+        Example::
+
+            with EmbeddedCluster(users={"alice": "secret"}, acls=["alice: READ topic orders"]) as cluster:
+                consumer = KafkaConsumer("orders", **cluster.login("alice"))
+        """
+        security = self._options.security
+        password = {**security.sasl_users, **security.users}.get(user)
+        if password is None:
+            raise ConfigurationError(f"the cluster has no user {user!r}")
+        if mechanism not in MECHANISMS:
+            raise ConfigurationError(f"mechanism is {', '.join(MECHANISMS)}, not {mechanism!r}")
+        if mechanism != "PLAIN" and user not in security.users:
+            raise ConfigurationError(f"{user!r} is in sasl_users, which is for PLAIN only")
+        listener = next((name for name in self._options.listeners if name.startswith("SASL")), None)
+        if listener is None:
+            raise ConfigurationError("the cluster has no SASL listener: EmbeddedCluster(listeners=['SASL_PLAINTEXT'])")
+        common = {
+            "bootstrap.servers": self.address(listener),
+            "security.protocol": listener,
+            "sasl.mechanism": mechanism,
+        }
+        if style == "java":
+            module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+            quoted = [value.replace("\\", "\\\\").replace('"', '\\"') for value in (user, password)]
+            return common | {
+                "sasl.jaas.config": f"org.apache.kafka.common.security.{module} required "
+                f'username="{quoted[0]}" password="{quoted[1]}";'
+            }
+        if style == "librdkafka":
+            return common | {"sasl.username": user, "sasl.password": password}
+        if style != "pyconsumer":
+            raise ConfigurationError(f"style is pyconsumer, librdkafka or java, not {style!r}")
+        ours = {name.replace(".", "_"): value for name, value in common.items()}
+        return ours | {"sasl_plain_username": user, "sasl_plain_password": password}
+
     @property
     def schema_registry_url(self) -> str:
         """Return the URL of the Schema Registry, such as ``http://127.0.0.1:8081``.
@@ -247,6 +310,21 @@ class EmbeddedCluster:
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
         self.command("delete_topic", name=name)
+
+    def add_acls(self, *acls: AclBinding | str) -> None:
+        """Add rules for what users may do. They hold for the next request of every connection.
+
+        The arguments are those of ``acls`` at the start.
+
+        Raises:
+            ConfigurationError: a line has another form.
+            InvalidRequestError: a rule cannot be stored.
+        """
+        self.command("add_acls", acls=[acl_to_json(acl) for acl in _rules(acls)])
+
+    def remove_acls(self, *acls: AclBinding | str) -> int:
+        """Remove rules. Return how many of them were there."""
+        return int(self.command("remove_acls", acls=[acl_to_json(acl) for acl in _rules(acls)]))
 
     def kill_broker(self, node_id: int) -> None:
         """End a broker as ``kill -9`` does: its connections are reset, and its memory is lost.
@@ -466,6 +544,12 @@ class ClusterFaults:
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.path.abspath(path)
+
+
+def _rules(acls: Sequence[AclBinding | str]) -> tuple[AclBinding, ...]:
+    if isinstance(acls, str):
+        raise ConfigurationError(f"acls must be a list of rules, not the string {acls!r}")
+    return tuple(one for acl in acls for one in ([acl] if isinstance(acl, AclBinding) else parse_acl(acl)))
 
 
 def _text(value: object) -> str:

@@ -9,6 +9,10 @@ Rules
    new snapshot and its journal leaves the previous journal, whose changes are in the snapshot.
 3. Each line of the journal has a checksum. An incomplete last line was never acknowledged and is dropped. Damage before
    the last line is an error, because acknowledged changes would be lost.
+4. Rights and users raise the format, and the first of them is written as a snapshot. So an older version refuses the
+   files. It never serves the topics without the rules that protect them.
+5. The files can be read by their owner alone (mode 0600, folder 0700), because they contain credentials. Files that an
+   older version has written are changed when they are loaded.
 
 The meaning of a snapshot and of a change belongs to :class:`~pyconsumer.broker.controller.Controller`.
 """
@@ -32,8 +36,13 @@ __all__ = ["ClusterFile", "partition_from_json", "partition_to_json", "topic_to_
 
 _log = Log(__name__)
 
+_SECURITY_FORMAT: Final = 3  # with rights or users
 _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1  # without a journal
+#: Parts of the state that older versions would ignore.
+_SECURITY: Final = frozenset({"acls", "scram_users"})
+_PRIVATE_FILE: Final = 0o600
+_PRIVATE_FOLDER: Final = 0o700
 #: A journal below this size is never replaced by a snapshot.
 _SMALL_JOURNAL_BYTES: Final = 64 << 10
 _PARTITION_FOLDER = re.compile(r".+-\d+")
@@ -76,6 +85,7 @@ class ClusterFile:
         self.path = folder / "cluster.json"
         self._journal = folder / "cluster.journal"
         self._generation = 0
+        self._format = _FORMAT
         self._snapshot_size = 0
         self._journal_size = -1  # -1: the next change is written as a snapshot
 
@@ -87,6 +97,7 @@ class ClusterFile:
         Raises:
             BrokerStartError: a file is damaged, or there are logs without ``cluster.json``.
         """
+        self._make_private()
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -95,6 +106,21 @@ class ClusterFile:
         snapshot = self._parse(content)
         self._snapshot_size = len(content)
         return snapshot, self._changes() if self._generation else []
+
+    def _make_private(self) -> None:
+        """Take the rights of others away from the folder and the files."""
+        for path, mode in (
+            (self.path.parent, _PRIVATE_FOLDER),
+            (self.path, _PRIVATE_FILE),
+            (self._journal, _PRIVATE_FILE),
+        ):
+            try:
+                if path.stat().st_mode & 0o077:
+                    path.chmod(mode)
+            except FileNotFoundError:
+                pass
+            except OSError as error:  # it belongs to somebody else
+                _log.warning("other users of this machine may read %s: %s", path, error)
 
     def _check_new(self) -> None:
         """Raise if there are logs: without their topics' ids and leaders they cannot be served or removed."""
@@ -131,11 +157,12 @@ class ClusterFile:
             raise self.damaged(error) from None
         if not isinstance(data, dict) or "format" not in data:
             raise self.damaged("it is not the state of a cluster")
-        if data["format"] not in (_OLD_FORMAT, _FORMAT):
+        if data["format"] not in (_OLD_FORMAT, _FORMAT, _SECURITY_FORMAT):
             raise BrokerStartError(
-                f"{self.path} has format {data['format']!r}; this version reads {_OLD_FORMAT} and {_FORMAT}"
+                f"{self.path} has format {data['format']!r}; this version reads {_OLD_FORMAT} to {_SECURITY_FORMAT}"
             )
-        if data["format"] == _FORMAT:
+        self._format = max(self._format, data["format"])
+        if data["format"] != _OLD_FORMAT:
             generation = data.get("generation")
             if type(generation) is not int or generation <= 0:
                 raise self.damaged(f"its generation is {generation!r}")
@@ -187,6 +214,9 @@ class ClusterFile:
         Raises:
             OSError: the change could not be stored.
         """
+        if self._format < _SECURITY_FORMAT and _SECURITY & change.keys():
+            self._format = _SECURITY_FORMAT
+            self._journal_size = -1
         if self._journal_size < 0:
             self._replace(snapshot())
             return
@@ -213,14 +243,14 @@ class ClusterFile:
         return _format_line({"generation": self._generation})
 
     def _replace(self, data: Mapping[str, Any]) -> None:
-        content = b"".join(_snapshot_lines({"format": _FORMAT, "generation": self._generation + 1} | dict(data)))
-        replace_file(self.path, content)
+        content = b"".join(_snapshot_lines({"format": self._format, "generation": self._generation + 1} | dict(data)))
+        replace_file(self.path, content, mode=_PRIVATE_FILE)
         self._generation += 1
         self._snapshot_size = len(content)
         self._journal_size = -1
         try:
             header = self._header()
-            replace_file(self._journal, header)
+            replace_file(self._journal, header, mode=_PRIVATE_FILE)
             self._journal_size = len(header)
         except OSError as error:  # the snapshot has all changes, and the next change is written as a snapshot, too
             _log.warning("%s cannot be created yet: %s", self._journal, error)

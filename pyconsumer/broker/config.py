@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
 from pyconsumer.broker.group.common.config import SERVER_ASSIGNORS
 from pyconsumer.broker.settings import (
     BrokerSetting,
@@ -204,6 +205,19 @@ _BROKER_TABLE = (
         "Pause before partitions are added again. The embedded broker knows when to, and does not pause.",
         between(1),
         used=False,
+    ),
+    BrokerSetting(
+        "allow.everyone.if.no.acl.found",
+        _BOOLEAN,
+        False,
+        "With an authorizer: allow everything with resources for which there is no rule.",
+    ),
+    BrokerSetting(
+        "authorizer.class.name",
+        _STRING,
+        "",
+        f"Empty: everything is allowed. {STANDARD_AUTHORIZER}: access control lists decide.",
+        one_of("", STANDARD_AUTHORIZER),
     ),
     BrokerSetting(
         "auto.create.topics.enable", _BOOLEAN, True, "Whether asking for a topic that is not there creates it."
@@ -423,7 +437,11 @@ _BROKER_TABLE = (
         "request.timeout.ms", _INT, 30_000, "Longest wait of a coordinator for the replicas of its records.", between(1)
     ),
     BrokerSetting(
-        "sasl.enabled.mechanisms", _LIST, ["PLAIN"], "SASL mechanisms of the SASL listeners.", some_of("PLAIN")
+        "sasl.enabled.mechanisms",
+        _LIST,
+        ["PLAIN"],
+        "SASL mechanisms of the SASL listeners.",
+        some_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     ),
     BrokerSetting(
         "sasl.server.max.receive.size", _INT, 524_288, "Largest request before a client is authenticated.", between(1)
@@ -434,6 +452,7 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
     BrokerSetting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
+    BrokerSetting("super.users", _STRING, "", "With an authorizer: who may do anything, such as User:admin;User:ops."),
     BrokerSetting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         _INT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyconsumer.broker.access.authorizer import Access
 from pyconsumer.broker.security import ANONYMOUS, Session
 
 __all__ = ["ANONYMOUS", "RequestContext"]
@@ -22,6 +23,7 @@ class RequestContext:
         now: the time (monotonic seconds) at which the handling of the request began.
         wall_ms: the same time in ms since 1970.
         session: data about the client of the connection.
+        access: the rights of the client. None if the broker has no authorizer, so that everything is allowed.
     """
 
     api_key: int
@@ -34,3 +36,4 @@ class RequestContext:
     now: float
     wall_ms: int
     session: Session = field(default_factory=Session)
+    access: Access | None = None

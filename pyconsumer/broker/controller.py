@@ -1,4 +1,4 @@
-"""The controller's state: topics, leaders of partitions, live brokers, settings, producer ids.
+"""The controller's state: topics, leaders of partitions, live brokers, settings, producer ids, users, rights.
 
 A change is written to the cluster's files (:mod:`.cluster_file`) before the response is sent or any broker acts on it.
 If the write fails, the state is unchanged, and the caller gets the ``OSError``.
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.store import AclStore
 from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.deferred import Deferred
@@ -31,6 +32,7 @@ from pyconsumer.broker.elections import (
     after_unclean_election,
     moved_to,
 )
+from pyconsumer.broker.scram_users import ScramUsers
 from pyconsumer.broker.steps import call_each, run_in_steps
 from pyconsumer.broker.topic_names import CLUSTER_METADATA, check_topic_name, plain_name
 from pyconsumer.errors import (
@@ -107,6 +109,7 @@ class Controller:
         names: the names of topics by id.
         brokers: ids of the live nodes. ``registered`` has the ids of all nodes of the cluster.
         features: finalized version of each feature. Every change raises ``features_epoch``.
+        scram: the users that log in by SCRAM. ``acls`` has the rules for what users may do.
         on_change: functions that are called with a topic's name after it was created, changed or deleted. Each may
             return its work as steps, between which other calls may run. If one raises, the error is logged, the other
             functions still run, and the caller who made the change does not see the error.
@@ -128,6 +131,8 @@ class Controller:
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self._next_producer_id = 0
+        self.scram = ScramUsers(self._save)
+        self.acls = AclStore(self._save)
         self.features: dict[str, int] = {name: levels[1] for name, levels in SUPPORTED_FEATURES.items()}
         self.features_epoch = 0
         self.on_change: list[Callable[[str], Iterator[None] | None]] = []
@@ -177,6 +182,8 @@ class Controller:
             self.group_configs = {group: dict(config) for group, config in change["group_configs"].items()}
         if "broker_configs" in change:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
+        self.scram.load(change)
+        self.acls.load(change)
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
         if "features" in change:
             # A feature that is not in the file has its version of a new cluster.
@@ -202,6 +209,8 @@ class Controller:
             "group_configs": self.group_configs,
             "features": self.features,
             "features_epoch": self.features_epoch,
+            **self.scram.snapshot(),
+            **self.acls.snapshot(),
             "deleted": {uuid_to_str(topic_id): sorted(nodes) for topic_id, nodes in self._deleted.items()},
             "topics": {name: topic_to_json(topic) for name, topic in self.topics.items()},
         }

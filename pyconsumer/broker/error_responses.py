@@ -30,6 +30,16 @@ _SOURCES = {
     ("FindCoordinatorResponse", "coordinators"): "coordinator_keys",
     ("DescribeGroupsResponse", "groups"): "groups",
     ("DeleteGroupsResponse", "results"): "groups_names",
+    ("CreateAclsResponse", "results"): "creations",
+    ("DeleteAclsResponse", "filter_results"): "filters",
+    ("DescribeTransactionsResponse", "transaction_states"): "transactional_ids",
+    ("ConsumerGroupDescribeResponse", "groups"): "group_ids",
+    ("WritableTxnMarkerTopicResult", "partitions"): "partition_indexes",
+    ("TopicResponse", "partitions"): "partition_indexes",
+    ("OffsetFetchResponseTopic", "partitions"): "partition_indexes",
+    ("AddPartitionsToTxnResponse", "results_by_topic_v3_and_below"): "v3_and_below_topics",
+    ("AddPartitionsToTxnTopicResult", "results_by_partition"): "partitions",
+    ("DescribeUserScramCredentialsResponse", "results"): "users",
     ("ElectLeadersResponse", "replica_election_results"): "topic_partitions",
     ("ReplicaElectionResult", "partition_result"): "partitions",
 }
@@ -106,7 +116,7 @@ def _values(kind: type[Struct], source: Any, version: int, error_code: int, text
         name = spec.name
         if version not in spec.versions:
             continue
-        if name == "error_code":
+        if name in ("error_code", "partition_error_code"):
             values[name] = error_code
         elif name == "error_message" and text is not None:
             values[name] = text

@@ -14,19 +14,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from pyconsumer.acls import AclBinding, AclFilter
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
+from pyconsumer.broker.access.store import acl_from_json, check_binding
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
 from pyconsumer.broker.faults import FaultRule, Faults
 from pyconsumer.broker.group.common.offset_records import partition_for
+from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import RunningClock
-from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError, InvalidUpdateVersionError
+from pyconsumer.errors import (
+    BrokerStartError,
+    ConfigurationError,
+    IllegalStateError,
+    InvalidRequestError,
+    InvalidUpdateVersionError,
+)
 from pyconsumer.structs import Address, BrokerMetadata
 
 if TYPE_CHECKING:
@@ -63,6 +73,7 @@ class ClusterOptions:
         flush_at_stop: True flushes logs to disk when the cluster stops.
         schema_registry: run a schema registry. Its port is that of the first broker with the name :data:`REGISTRY`.
         registry_users: passwords by user name for the registry. Empty: no login.
+        acls: rules that are created at the start. With any, there is an authorizer.
     """
 
     brokers: int = 1
@@ -77,6 +88,7 @@ class ClusterOptions:
     flush_at_stop: bool = True
     schema_registry: bool = False
     registry_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    acls: Sequence[AclBinding] = ()
 
     def check(self) -> None:
         """Raise ``ConfigurationError`` if the options are invalid."""
@@ -104,7 +116,25 @@ class ClusterOptions:
                 raise ConfigurationError(
                     f"schema_registry_users: the password of {user!r} must be a string, not of type {kind}"
                 )
-        BrokerConfig(self.config)
+        for acl in self.acls:
+            try:
+                check_binding(acl)
+            except InvalidRequestError as error:
+                raise ConfigurationError(f"acls: {acl}: {error.args[0]}") from None
+        parse_super_users(BrokerConfig(self.settings).text("super.users"))
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Return the broker settings.
+
+        With users all SASL mechanisms are enabled, and with rules the authorizer is, unless the settings say otherwise.
+        """
+        defaults: dict[str, object] = {}
+        if self.security.users:
+            defaults["sasl.enabled.mechanisms"] = list(MECHANISMS)
+        if self.acls:
+            defaults["authorizer.class.name"] = STANDARD_AUTHORIZER
+        return {**defaults, **self.config}
 
 
 class ClusterHost:
@@ -122,7 +152,7 @@ class ClusterHost:
         self.faults = Faults()
         self.brokers: dict[int, Broker] = {}
         self.servers: dict[int, BrokerServer] = {}
-        self._config = BrokerConfig(options.config)
+        self._config = BrokerConfig(options.settings)
         self._loop = loop
         self._clock = RunningClock()
         self._timer = Timer(self._on_earlier)
@@ -136,6 +166,7 @@ class ClusterHost:
         self._lock: IO[str] | None = None
         self._opening: Broker | None = None
         self._registry: RegistryServer | None = None
+        self._authorizer: Authorizer | None = None
         self.controller: Controller
 
     # --- life
@@ -188,9 +219,14 @@ class ClusterHost:
 
     def _starting_brokers(self) -> Generator[None, None, None]:
         options = self.options
-        self.controller = Controller(options.data_dir, BrokerConfig(options.config))
+        self.controller = Controller(options.data_dir, BrokerConfig(options.settings))
         if options.features:
             self.controller.update_features(options.features)
+        self.controller.acls.create(options.acls)
+        self._authorizer = self._make_authorizer()
+        for name, password in options.security.users.items():
+            self.controller.scram.set_password(name, password)
+            yield
         if options.schema_registry:
             self._open_registry()
         for node_id in range(options.brokers):
@@ -207,6 +243,23 @@ class ClusterHost:
             server.accept()
         if self._registry is not None:
             self._registry.accept()
+
+    def _make_authorizer(self) -> Authorizer | None:
+        """Return the authorizer of all brokers, or None if the settings want none."""
+        config, acls = self._config, self.controller.acls
+        if not config.text("authorizer.class.name"):
+            if len(acls):
+                _log.warning(
+                    "%d access control lists have no effect: authorizer.class.name is not %s",
+                    len(acls),
+                    STANDARD_AUTHORIZER,
+                )
+            return None
+        return Authorizer(
+            acls,
+            parse_super_users(config.text("super.users")),
+            allow_without_acl=config.boolean("allow.everyone.if.no.acl.found"),
+        )
 
     def _open_registry(self) -> None:
         """Open the listener of the schema registry, which serves clients together with the brokers."""
@@ -230,7 +283,7 @@ class ClusterHost:
         return Broker(
             node_id,
             folder=None if options.data_dir is None else options.data_dir / f"broker-{node_id}",
-            config=BrokerConfig(options.config),
+            config=BrokerConfig(options.settings),
             controller=self.controller,
             clock=self._clock,
             timer=self._timer,
@@ -239,6 +292,7 @@ class ClusterHost:
             peers=self.brokers,
             call_soon=self._call_soon,
             fenced_endpoints=self.fenced_endpoints,
+            authorizer=self._authorizer,
         )
 
     def _listen(self, broker: Broker) -> BrokerServer:
@@ -508,6 +562,14 @@ class ClusterHost:
             if deadline is not None:
                 self._on_earlier(deadline)
             return None
+        if name in ("add_acls", "remove_acls"):
+            acls = list(map(acl_from_json, arguments["acls"]))
+            if name == "add_acls":
+                for acl in acls:
+                    check_binding(acl)
+                self.controller.acls.create(acls)
+                return None
+            return sum(map(len, self.controller.acls.delete([AclFilter.of(acl) for acl in acls])))
         if name == "ping":
             return os.getpid()
         raise ConfigurationError(f"there is no command {name!r}")

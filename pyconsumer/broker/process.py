@@ -14,11 +14,14 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyconsumer.acls import AclBinding
 from pyconsumer.background_log import Log, background
+from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
+from pyconsumer.broker.access.store import acl_from_json
 from pyconsumer.broker.console_log import log_to_stderr
 from pyconsumer.broker.host import REGISTRY, ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
@@ -40,6 +43,8 @@ def run_broker(
     config: Mapping[str, object] | None = None,
     advertised_host: str | None = None,
     schema_registry: int | None = None,
+    users: Mapping[str, str] | None = None,
+    acls: Sequence[AclBinding] | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> int:
     """Run a cluster in this process until SIGTERM or SIGINT. Then stop it cleanly and return 0.
@@ -53,6 +58,8 @@ def run_broker(
         advertised_host: a name or address by which all clients reach this machine. By default it is ``host``. If
             ``host`` means all addresses, it is ``localhost``, which works only for clients on this machine.
         schema_registry: the port of a Schema Registry. 0 picks a free one, None runs none. Its URL is printed.
+        users: passwords by name. Clients must then log in by SASL PLAIN or SCRAM.
+        acls: rules for what users may do. With a list, even an empty one, everything else is denied.
         announce: called with ``HOST:PORT[,...]`` when requests are served. By default it prints ``listening on ...``.
 
     Raises:
@@ -62,13 +69,17 @@ def run_broker(
     if advertised_host is None and host in ("0.0.0.0", "::"):
         advertised_host = "localhost"
     folder = None if data_dir == ":memory:" else Path(data_dir or tempfile.mkdtemp(prefix="pyconsumer-broker-"))
-    ports = [{"PLAINTEXT": port + node if port else 0} for node in range(brokers)]
+    listener = "SASL_PLAINTEXT" if users else "PLAINTEXT"
+    ports = [{listener: port + node if port else 0} for node in range(brokers)]
     if schema_registry and ports:
         ports[0][REGISTRY] = schema_registry
     options = ClusterOptions(
         brokers=brokers,
         data_dir=folder,
-        config=dict(config or {}),
+        config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | dict(config or {}),
+        listeners=(listener,),
+        security=SecurityConfig(users=dict(users or {})),
+        acls=tuple(acls or ()),
         host=host,
         advertised_host=advertised_host,
         ports=ports,
@@ -223,7 +234,10 @@ class _Child:
             ]
             folder = message.pop("data_dir")
             security = SecurityConfig(**message.pop("security"))
-            options = ClusterOptions(data_dir=None if folder is None else Path(folder), security=security, **message)
+            acls = tuple(map(acl_from_json, message.pop("acls")))
+            options = ClusterOptions(
+                data_dir=None if folder is None else Path(folder), security=security, acls=acls, **message
+            )
             _prepare()
             host = ClusterHost(options, asyncio.get_running_loop(), held)
             await take_steps(host.starting(), _Reports(request_id, host, self._write))

@@ -18,6 +18,7 @@ from typing import IO, Any, Final, Protocol
 
 from pyconsumer import errors
 from pyconsumer.background_log import Log, background
+from pyconsumer.broker.access.store import acl_to_json
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.steps import take_steps
@@ -355,8 +356,10 @@ def _options_to_json(options: ClusterOptions) -> dict[str, Any]:
             "key_file": security.key_file,
             "client_ca_file": security.client_ca_file,
             "sasl_users": dict(security.sasl_users),
+            "users": dict(security.users),
         },
         "flush_at_stop": options.flush_at_stop,
         "schema_registry": options.schema_registry,
         "registry_users": dict(options.registry_users),
+        "acls": [acl_to_json(acl) for acl in options.acls],
     }

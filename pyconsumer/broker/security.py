@@ -1,18 +1,18 @@
-"""The broker's TLS and SASL PLAIN: authentication of clients (KIP-43, KIP-152, KIP-368)."""
+"""The broker's TLS, and the identity of a connection's client (KIP-43, KIP-152, KIP-368). SASL is in :mod:`.logins`."""
 
 from __future__ import annotations
 
-import hmac
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pyconsumer.broker.logins import Login, Logins, RefusedLogin
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.primitives import Buffer
 
-__all__ = ["ANONYMOUS", "LISTENERS", "PlainUsers", "SecurityConfig", "Session", "TlsLayer"]
+__all__ = ["ANONYMOUS", "LISTENERS", "SecurityConfig", "Session", "TlsLayer"]
 
 
 #: Principal of a client that has not authenticated.
@@ -32,28 +32,27 @@ class SecurityConfig:
             file.
         client_ca_file: PEM file with an authority. If it is given, clients must present a certificate of this
             authority.
-        sasl_users: passwords by user name.
+        sasl_users: passwords by user name, for PLAIN.
+        users: passwords by user name, for PLAIN and for SCRAM. Their SCRAM keys are stored in the cluster's state.
     """
 
     cert_file: str | None = None
     key_file: str | None = None
     client_ca_file: str | None = None
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def check(self, listeners: Sequence[str]) -> None:
         """Raise ``ConfigurationError`` if one of these listeners cannot be opened."""
-        users: Mapping[str, object] = self.sasl_users
-        for user, password in users.items():
-            if not isinstance(password, str):
-                kind = type(password).__name__
-                raise ConfigurationError(f"sasl_users: the password of {user!r} must be a string, not of type {kind}")
+        for option, users in (("sasl_users", self.sasl_users), ("users", self.users)):
+            _check_users(option, users)
         for name in listeners:
             if name not in LISTENERS:
                 raise ConfigurationError(f"there is no listener {name!r}, only {', '.join(LISTENERS)}")
             if name.endswith("SSL") and self.cert_file is None:
                 raise ConfigurationError(f"listener {name} needs a certificate: ssl_certfile")
-            if name.startswith("SASL") and not self.sasl_users:
-                raise ConfigurationError(f"listener {name} needs users: sasl_users")
+            if name.startswith("SASL") and not self.sasl_users and not self.users:
+                raise ConfigurationError(f"listener {name} needs users: users or sasl_users")
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return the server's TLS context. Raises ``ConfigurationError`` if a file cannot be used."""
@@ -71,31 +70,13 @@ class SecurityConfig:
         return context
 
 
-class PlainUsers:
-    """The users that may log in by SASL PLAIN."""
-
-    def __init__(self, users: Mapping[str, str]) -> None:
-        self._users = {name: password.encode() for name, password in users.items()}
-
-    def authenticate(self, token: Buffer) -> tuple[str | None, str]:
-        """Check a PLAIN message (RFC 4616). Return the user's name (None if the check failed), and the problem."""
-        parts = bytes(token).split(b"\0")
-        if len(parts) != 3:
-            return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
-        try:
-            authorization, user, password = parts[0].decode(), parts[1].decode(), parts[2]
-        except UnicodeDecodeError:
-            return None, "Invalid SASL/PLAIN response: it is not UTF-8"
-        if not user:
-            return None, "Authentication failed: username not specified"
-        if not password:
-            return None, "Authentication failed: password not specified"
-        known = self._users.get(user)
-        if known is None or not hmac.compare_digest(known, password):
-            return None, "Authentication failed: Invalid username or password"
-        if authorization not in ("", user):
-            return None, "Authentication failed: Client requested an authorization id that is different from username"
-        return user, ""
+def _check_users(option: str, users: Mapping[str, object]) -> None:
+    for user, password in users.items():
+        if not isinstance(password, str):
+            kind = type(password).__name__
+            raise ConfigurationError(f"{option}: the password of {user!r} must be a string, not of type {kind}")
+        if option == "users" and not (user and password):
+            raise ConfigurationError("users: neither a name nor a password may be empty")
 
 
 @dataclass(slots=True)
@@ -105,16 +86,18 @@ class Session:
     Attributes:
         needs_login: True until the client has authenticated. Until then only ApiVersions and SASL requests are
             accepted.
-        mechanism: the mechanism that the client has chosen by SaslHandshake.
+        logins: the logins of the listener. None if it has no SASL.
+        login: the authentication that a SaslHandshake has begun, by ``mechanism``.
         raw_tokens: True after SaslHandshake version 0. The client then sends its tokens without request headers.
         expires_at: the time (monotonic seconds) from which the client must reauthenticate. None means never.
         close_after: True closes the connection after the response has been sent.
     """
 
-    users: PlainUsers | None = None
+    logins: Logins | None = None
     principal: str = ANONYMOUS
     software: str = ""
     needs_login: bool = False
+    login: Login | None = None
     mechanism: str | None = None
     raw_tokens: bool = False
     logged_in: bool = False
@@ -129,9 +112,15 @@ class Session:
         """Remember the name and version of the client's software."""
         self.software = software
 
-    def choose(self, mechanism: str, *, raw_tokens: bool) -> None:
-        """Store the mechanism that a SaslHandshake has chosen."""
-        self.mechanism = mechanism
+    def begin(self, mechanism: str, logins: Logins, *, raw_tokens: bool) -> None:
+        """Begin a login after a SaslHandshake. Another mechanism than the first one is refused, as in Kafka."""
+        if self.logged_in and mechanism != self.mechanism:
+            self.login = RefusedLogin(
+                f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of mechanism "
+                f"'{self.mechanism}'"
+            )
+        else:
+            self.login, self.mechanism = logins.begin(mechanism), mechanism
         self.raw_tokens = raw_tokens
 
     def expire(self, at: float | None) -> None:
@@ -142,12 +131,12 @@ class Session:
         """Close the connection after the response has been sent."""
         self.close_after = True
 
-    def login(self, user: str) -> None:
+    def finish(self, user: str) -> None:
         """Record that the client has authenticated."""
         self.principal = f"User:{user}"
         self.needs_login = False
         self.logged_in = True
-        self.mechanism = None
+        self.login = None
         self.raw_tokens = False
 
 

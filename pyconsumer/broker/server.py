@@ -12,9 +12,10 @@ from typing import Final
 from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
+from pyconsumer.broker.logins import Logins, PlainUsers
 from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
-from pyconsumer.broker.security import PlainUsers, SecurityConfig, Session, TlsLayer
+from pyconsumer.broker.security import SecurityConfig, Session, TlsLayer
 
 __all__ = ["BrokerServer"]
 
@@ -48,7 +49,7 @@ class BrokerServer:
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
         self._tls: ssl.SSLContext | None = None
-        self._users = PlainUsers(security.sasl_users) if security.sasl_users else None
+        self._logins: Logins | None = None
         self._listeners: dict[socket.socket, str] = {}
         self._connections: set[ClientConnection] = set()
         self._per_host: Counter[str] = Counter()
@@ -64,6 +65,10 @@ class BrokerServer:
         """
         if name.endswith("SSL") and self._tls is None:
             self._tls = self._security.ssl_context()
+        if name.startswith("SASL") and self._logins is None:
+            controller, security = self.broker.controller, self._security
+            plain = PlainUsers({**security.sasl_users, **security.users})
+            self._logins = Logins(plain, controller.scram.find, controller.scram.secret)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
         if held is None:
@@ -112,7 +117,7 @@ class BrokerServer:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         needs_login = name.startswith("SASL")
-        session = Session(users=self._users if needs_login else None, needs_login=needs_login)
+        session = Session(logins=self._logins if needs_login else None, needs_login=needs_login)
         tls = TlsLayer(self._tls) if name.endswith("SSL") and self._tls is not None else None
         self._per_host[host] += 1
         self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))

@@ -20,6 +20,7 @@ from pyconsumer.errors import ConfigurationError, KafkaError
 __all__ = ["cli", "main"]
 
 _COMMANDS = {
+    "acls": ("pyconsumer.cli.acls", "List, add and remove rules for what users may do."),
     "archive": ("pyconsumer.cli.archive", "Write a topic's records to Parquet files, with Spark."),
     "broker": ("pyconsumer.cli.broker", "Run an embedded Kafka cluster."),
     "completion": ("pyconsumer.cli.completion", "Print a script for tab completion in a shell."),
@@ -31,6 +32,7 @@ _COMMANDS = {
     "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
     "transactions": ("pyconsumer.cli.transactions", "List, describe and abort transactions; find hanging ones."),
     "topics": ("pyconsumer.cli.topics", "List, create, describe, alter and delete topics."),
+    "users": ("pyconsumer.cli.users", "List users of SCRAM, set passwords, delete users."),
 }
 
 

@@ -49,6 +49,20 @@ def _only_this_machine(host: str) -> bool:
     help="A properties file with broker settings, or one setting by Kafka's name, such as num.partitions=4, which "
     "overrides that of a file; may be repeated.",
 )
+@click.option(
+    "--users",
+    "users_file",
+    metavar="FILE",
+    help="A properties file with users (NAME=PASSWORD): clients must log in by SASL PLAIN or SCRAM.",
+)
+@click.option(
+    "--acl",
+    "rules",
+    metavar="RULE|@FILE",
+    multiple=True,
+    help="A rule for what users may do, such as 'alice: READ topic orders', or a file of them; may be repeated. "
+    "Everything else is denied.",
+)
 @click.option("--config-file", metavar="FILE", help="The same as --config FILE.")
 def command(
     port: int,
@@ -59,13 +73,19 @@ def command(
     schema_registry: int | None,
     settings: tuple[list[str], dict[str, str]],
     config_file: str | None,
+    users_file: str | None,
+    rules: tuple[str, ...],
 ) -> int:
     from pyconsumer.broker import run_broker
 
     if not _only_this_machine(host):
+        danger = (
+            "without authentication or encryption: anybody who can reach this machine can read and change all data."
+            if users_file is None
+            else "without encryption: anybody on the network can read what clients send and receive."
+        )
         click.echo(
-            f"Warning: the broker listens on {host} without authentication or encryption: anybody who can reach this "
-            "machine can read and change all data. Use --host 127.0.0.1 unless you trust the network.",
+            f"Warning: the broker listens on {host} {danger} Use --host 127.0.0.1 unless you trust the network.",
             err=True,
         )
     files, config = settings
@@ -73,6 +93,17 @@ def command(
         from pyconsumer.settings.properties import read_properties
 
         config = {name: value for name, (value, _) in read_properties(path).items()} | config
+
+    users = None
+    if users_file is not None:
+        from pyconsumer.settings.properties import read_properties
+
+        users = {name: password for name, (password, _) in read_properties(users_file).items()}
+    acls = None
+    if rules:
+        from pyconsumer.cli.acls import rules_from
+
+        acls = rules_from(rules)
 
     return run_broker(
         host=host,
@@ -82,4 +113,6 @@ def command(
         config=config,
         advertised_host=advertised_host,
         schema_registry=schema_registry,
+        users=users,
+        acls=acls,
     )

@@ -40,6 +40,9 @@ class ApiKey(IntEnum):
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
@@ -50,6 +53,9 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
@@ -104,6 +110,9 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.END_TXN: ApiInfo("end_txn", "EndTxn", 0, 5, 3),
     ApiKey.WRITE_TXN_MARKERS: ApiInfo("write_txn_markers", "WriteTxnMarkers", 1, 2, 1),
     ApiKey.TXN_OFFSET_COMMIT: ApiInfo("txn_offset_commit", "TxnOffsetCommit", 0, 6, 3),
+    ApiKey.DESCRIBE_ACLS: ApiInfo("describe_acls", "DescribeAcls", 1, 3, 2),
+    ApiKey.CREATE_ACLS: ApiInfo("create_acls", "CreateAcls", 1, 3, 2),
+    ApiKey.DELETE_ACLS: ApiInfo("delete_acls", "DeleteAcls", 1, 3, 2),
     ApiKey.DESCRIBE_CONFIGS: ApiInfo("describe_configs", "DescribeConfigs", 1, 4, 4),
     ApiKey.ALTER_CONFIGS: ApiInfo("alter_configs", "AlterConfigs", 0, 2, 2),
     ApiKey.DESCRIBE_LOG_DIRS: ApiInfo("describe_log_dirs", "DescribeLogDirs", 1, 5, 2),
@@ -114,6 +123,11 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiInfo("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiInfo("list_partition_reassignments", "ListPartitionReassignments", 0, 0, 0),
     ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ApiInfo("describe_client_quotas", "DescribeClientQuotas", 0, 1, 1),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ApiInfo(
+        "describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ApiInfo("alter_user_scram_credentials", "AlterUserScramCredentials", 0, 0, 0),
     ApiKey.UPDATE_FEATURES: ApiInfo("update_features", "UpdateFeatures", 0, 2, 0),
     ApiKey.DESCRIBE_CLUSTER: ApiInfo("describe_cluster", "DescribeCluster", 0, 2, 0),
     ApiKey.DESCRIBE_PRODUCERS: ApiInfo("describe_producers", "DescribeProducers", 0, 0, 0),

@@ -234,10 +234,7 @@ _MODULES = (
 )
 _NOT_THERE = {
     "AsyncConsumerRebalanceListener",
-    "ScramMechanism",
     "UpdateFeatureType",
-    "UserScramCredentialDeletion",
-    "UserScramCredentialUpsertion",
 }
 
 

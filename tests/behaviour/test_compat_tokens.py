@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker import EmbeddedCluster
-from pyconsumer.broker.security import PlainUsers
+from pyconsumer.broker.logins import PlainUsers
 from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from pyconsumer.compat.aiokafka.abc import AbstractTokenProvider
 from pyconsumer.compat.aiokafka.admin import AIOKafkaAdminClient, NewTopic

@@ -72,6 +72,7 @@ _ARTIFACTS = {
 
 #: Command-line programs by the names that Kafka's documentation gives them.
 _CLASSES = {
+    "AclCommand": "org.apache.kafka.tools.AclCommand",
     "ConfigCommand": "kafka.admin.ConfigCommand",
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "ConsoleProducer": "org.apache.kafka.tools.ConsoleProducer",

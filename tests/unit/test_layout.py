@@ -24,7 +24,19 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "settings", "generic", "background_log", "child_python", "lazy_names", "metrics"},
+    {
+        "errors",
+        "structs",
+        "acls",
+        "scram",
+        "clock",
+        "settings",
+        "generic",
+        "background_log",
+        "child_python",
+        "lazy_names",
+        "metrics",
+    },
     {"protocol", "assignors"},
     {"network"},
     {"schemas"},
@@ -64,6 +76,7 @@ _MANY_CLASSES = {
     "pyconsumer/spark/readers.py": "batch and stream readers, and the task that both read with",
     "pyconsumer/broker/purgatory.py": "one small class for each kind of request that waits",
     "pyconsumer/producer/metrics.py": "counters only, grouped as the metrics are",
+    "pyconsumer/broker/logins.py": "one small class for each mechanism",
     "pyconsumer/network/sasl.py": "one small class for each mechanism",
     "pyconsumer/protocol/records/columns.py": "columns by type, and what fills them",
     "pyconsumer/compat/aiokafka/internals.py": "views of a few lines, for programs that read internal names",

@@ -90,6 +90,9 @@ _ARGUMENTS: dict[str, Any] = {
     "transactional_ids": ["x"],
     "start_offset": 0,
     "group_metadata": "g",
+    "acls": ["alice: READ topic t"],
+    "filters": ["alice: READ topic t"],
+    "alterations": [],
 }
 _OF_CALL: dict[tuple[str, str], Any] = {("list_offsets", "partitions"): {T0: 1}}
 

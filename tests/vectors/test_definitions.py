@@ -31,15 +31,7 @@ _MESSAGES = declared()
 _RENAMED = {"ConsumerProtocolAssignmentTopicPartition": "TopicPartition"}
 #: The APIs of Kafka's brokers that neither our clients nor our broker have, by reason.
 LEFT_OUT = {
-    "rights and quotas: the embedded broker has none, and the admin client does not manage them": (
-        "CreateAcls",
-        "DescribeAcls",
-        "DeleteAcls",
-        "DescribeClientQuotas",
-        "AlterClientQuotas",
-        "DescribeUserScramCredentials",
-        "AlterUserScramCredentials",
-    ),
+    "quotas: the embedded broker has none, and the admin client does not manage them": ("AlterClientQuotas",),
     "delegation tokens": (
         "CreateDelegationToken",
         "RenewDelegationToken",

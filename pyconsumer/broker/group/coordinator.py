@@ -383,9 +383,19 @@ class GroupCoordinator:
         return Errors.REBALANCE_IN_PROGRESS if group.is_(GroupState.PREPARING_REBALANCE) else Errors.NONE
 
     def consumer_group_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, *, version: int, client_id: str, client_host: str
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        *,
+        version: int,
+        client_id: str,
+        client_host: str,
+        visible: Callable[[str], bool] | None = None,
     ) -> Deferred[HeartbeatResult]:
-        """Serve ConsumerGroupHeartbeat (KIP-848). The reply is set when its changes are in the log."""
+        """Serve ConsumerGroupHeartbeat (KIP-848). The reply is set when its changes are in the log.
+
+        Args:
+            visible: returns whether the member may see a topic that its regular expression matches. None means all.
+        """
         if not self._active:
             return Deferred.of(HeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE))
         invalid = self.consumer_groups.check(request, version)
@@ -395,6 +405,7 @@ class GroupCoordinator:
         if error_code != Errors.NONE:
             return Deferred.of(HeartbeatResult(error_code))
         reply: Deferred[HeartbeatResult] = Deferred()
+        self.consumer_groups.regexes.look_with(visible)
         work = partial(
             self.consumer_groups.heartbeat,
             request,

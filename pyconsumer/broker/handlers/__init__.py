@@ -16,7 +16,7 @@ from pyconsumer.protocol.api_keys import API, ApiKey
 from pyconsumer.protocol.messages import request_type
 from pyconsumer.protocol.schema import Message
 
-__all__ = ["SERVED", "Handler", "handler_of"]
+__all__ = ["SERVED", "Handler", "HandlerFunction", "handler_of"]
 
 #: The APIs that are served. ApiVersions lists only these.
 SERVED: tuple[ApiKey, ...] = (
@@ -45,6 +45,9 @@ SERVED: tuple[ApiKey, ...] = (
     ApiKey.END_TXN,
     ApiKey.WRITE_TXN_MARKERS,
     ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.ALTER_CONFIGS,
     ApiKey.DESCRIBE_LOG_DIRS,
@@ -55,6 +58,9 @@ SERVED: tuple[ApiKey, ...] = (
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.OFFSET_DELETE,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.UPDATE_FEATURES,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyconsumer.acls import ResourceType
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
@@ -37,7 +38,7 @@ async def handle(
     """
     if context.api_version >= _MANY:
         results = [
-            AddPartitionsToTxnResult(one.transactional_id, await _handle(broker, one, context.api_version))
+            AddPartitionsToTxnResult(one.transactional_id, await _handle(broker, one, context))
             for one in request.transactions
         ]
         return AddPartitionsToTxnResponse(results_by_transaction=results)
@@ -48,23 +49,27 @@ async def handle(
         False,
         request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _handle(broker, only, context.api_version))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _handle(broker, only, context))
 
 
 async def _handle(
-    broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int
+    broker: Broker, transaction: AddPartitionsToTxnTransaction, context: RequestContext
 ) -> list[AddPartitionsToTxnTopicResult]:
+    version = context.api_version
     wanted = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     unknown = [tp for tp in wanted if not 0 <= tp.partition < (broker.partition_count(tp.topic) or 0)]
-    internal = [tp for tp in wanted if tp.topic in INTERNAL_TOPICS] if version < _MANY else []
+    denied: frozenset[str] = INTERNAL_TOPICS if version < _MANY else frozenset()
+    if context.access is not None and version < _MANY:
+        denied |= context.access.denied(ResourceType.TOPIC, (tp.topic for tp in wanted if tp.topic not in denied))
+    refused = [tp for tp in wanted if tp.topic in denied]
     coordinator = broker.transaction_coordinator
     producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
     errors: Mapping[TopicPartition, int]
-    if unknown or internal:
+    if unknown or refused:
         errors = (
             dict.fromkeys(wanted, Errors.OPERATION_NOT_ATTEMPTED)
             | dict.fromkeys(unknown, Errors.UNKNOWN_TOPIC_OR_PARTITION)
-            | dict.fromkeys(internal, Errors.TOPIC_AUTHORIZATION_FAILED)
+            | dict.fromkeys(refused, Errors.TOPIC_AUTHORIZATION_FAILED)
         )
     elif transaction.verify_only:
         errors = coordinator.verify_partitions(*producer, wanted)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from pyconsumer.acls import ResourceType
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
@@ -25,12 +28,18 @@ async def handle(
     """
     if broker.controller.features.get("group.version", 0) < 1:
         return ConsumerGroupHeartbeatResponse(error_code=Errors.UNSUPPORTED_VERSION)
+    visible = None
+    if context.access is not None:
+        visible = partial(context.access.may, ResourceType.TOPIC, log_denied=False)
+        if context.access.denied(ResourceType.TOPIC, request.subscribed_topic_names or ()):
+            return ConsumerGroupHeartbeatResponse(error_code=context.access.error(ResourceType.TOPIC))
     result = await wait_for(
         broker.group_coordinator.consumer_group_heartbeat(
             request,
             version=context.api_version,
             client_id=context.client_id,
             client_host=context.client_host,
+            visible=visible,
         )
     )
     assignment = None

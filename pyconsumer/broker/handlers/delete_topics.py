@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pyconsumer.acls import ResourceType
+from pyconsumer.broker.access.authorizer import Access
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.error_responses import code_and_text, too_late
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
+    TopicAuthorizationFailedError,
     TopicDeletionDisabledError,
     UnknownTopicIdError,
 )
@@ -39,7 +42,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
                 raise too_late()
             if counts[topic.name, topic.topic_id] > 1:
                 raise InvalidRequestError("Duplicate topic name or id.")
-            name, topic_id = _resolve(broker, topic)
+            name, topic_id = _resolve(broker, topic, context.access)
             if any(other.topic_id == topic_id for other in wanted) and topic.name is not None:
                 raise InvalidRequestError("The provided topic name maps to an ID that was already supplied.")
             if not broker.config.boolean("delete.topic.enable"):
@@ -60,14 +63,23 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
     return DeleteTopicsResponse(responses=results)
 
 
-def _resolve(broker: Broker, topic: DeleteTopicState) -> tuple[str, bytes]:
+def _resolve(broker: Broker, topic: DeleteTopicState, access: Access | None) -> tuple[str, bytes]:
     if topic.name is not None:
         if topic.topic_id != ZERO_UUID:
             raise InvalidRequestError("You may not specify both topic name and topic id.")
-        return topic.name, broker.controller.topic(topic.name).topic_id
+        _check(access, topic.name, "existence")
+        topic_id = broker.controller.topic(topic.name).topic_id
+        _check(access, topic.name)
+        return topic.name, topic_id
     if topic.topic_id == ZERO_UUID:
         raise InvalidRequestError("Neither topic name nor id were specified.")
     name = broker.topic_name(topic.topic_id)
     if name is None:
         raise UnknownTopicIdError("there is no topic with this id")
+    _check(access, name)
     return name, topic.topic_id
+
+
+def _check(access: Access | None, name: str, purpose: str = "") -> None:
+    if access is not None and not access.may(ResourceType.TOPIC, name, purpose):
+        raise TopicAuthorizationFailedError("Topic authorization failed.")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Final, cast
 
+from pyconsumer.acls import ResourceType
+from pyconsumer.broker.access.authorizer import Access
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import error_response, storage_error
-from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
+from pyconsumer.broker.fetch_sessions import CachedPartition, PartitionKey
 from pyconsumer.broker.log.file_records import FileRecords
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
@@ -17,6 +20,7 @@ from pyconsumer.errors import (
     Errors,
     InvalidRequestError,
     NotLeaderOrFollowerError,
+    TopicAuthorizationFailedError,
     UnknownTopicIdError,
 )
 from pyconsumer.protocol.messages.fetch import (
@@ -40,6 +44,7 @@ _MOST_READ = 64 << 10  # bytes of records in a response. Further records are rea
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
 _HAS_LEADERS = 12  # the version from which a partition's error comes with its leader (KIP-951)
 _BY_TOPIC_ID = 13
+_NOTHING: Final[list[tuple[PartitionKey, PartitionData]]] = []
 _LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH})
 
 
@@ -86,7 +91,12 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         return FetchResponse(error_code=Errors.INVALID_REQUEST, responses=response.responses)
     if not fetch.partitions:
         return FetchResponse(session_id=fetch.session_id)
-    read = _read(broker, request, fetch, context)
+    partitions, denied = fetch.partitions, _NOTHING
+    if context.access is not None:
+        partitions, denied = _admitted(broker, request, partitions, context, context.access)
+        if not partitions:
+            return FetchResponse(session_id=fetch.session_id, responses=_by_topic(fetch.select(denied)))
+    read = _read(broker, request, partitions, context)
     until, now = context.now + request.max_wait_ms / 1000, context.now
     while not read.complete and read.size_bytes < request.min_bytes and now < until:
         wait = DelayedFetch(
@@ -101,11 +111,11 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             await wait_for(wait.deferred)
         finally:
             wait.cancel()
-        read = _read(broker, request, fetch, context)
+        read = _read(broker, request, partitions, context)
         if request.isolation_level != _READ_COMMITTED:
             break  # the wait has counted the bytes: there are fewer only if the time is up or the leader has changed
         now = broker.clock.now()
-    results = fetch.select(read.results)
+    results = fetch.select([*read.results, *denied] if denied else read.results)
     leaders = []
     if read.complete and context.api_version >= 16:
         leader_ids = {result.current_leader.leader_id for _, result in results}
@@ -113,11 +123,44 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     return FetchResponse(session_id=fetch.session_id, responses=_by_topic(results), node_endpoints=leaders)
 
 
-def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: RequestContext) -> _Read:
+def _admitted(
+    broker: Broker,
+    request: FetchRequest,
+    partitions: Sequence[tuple[PartitionKey, CachedPartition]],
+    context: RequestContext,
+    access: Access,
+) -> tuple[list[tuple[PartitionKey, CachedPartition]], list[tuple[PartitionKey, PartitionData]]]:
+    """Return the partitions that the client may read, and the errors for the others.
+
+    A session is asked about at each request, since rules change. Only brokers may fetch as a replica.
+    """
+    is_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
+    may_replicate = is_replica and access.may(ResourceType.CLUSTER)
+    answers: dict[str, bool] = {}
+    admitted, denied = [], []
+    for key, cached in partitions:
+        name = broker.topic_name(key[1]) if context.api_version >= _BY_TOPIC_ID else key[0]
+        allowed = may_replicate if is_replica else name is None or answers.get(name)
+        if allowed is None and name is not None:
+            allowed = answers[name] = access.may(ResourceType.TOPIC, name)
+        if allowed:
+            admitted.append((key, cached))
+        else:
+            refusal = TopicAuthorizationFailedError("Topic authorization failed.")
+            denied.append((key, _failed(broker, name, cached.wanted, refusal, context.api_version)))
+    return admitted, denied
+
+
+def _read(
+    broker: Broker,
+    request: FetchRequest,
+    partitions: Sequence[tuple[PartitionKey, CachedPartition]],
+    context: RequestContext,
+) -> _Read:
     read = _Read()
     room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
     committed_only = request.isolation_level == _READ_COMMITTED
-    for key, cached in fetch.partitions:
+    for key, cached in partitions:
         result = _read_partition(broker, key, cached, request, context.api_version, room, committed_only, read)
         room = max(0, room - read.add(key, result))
     return read

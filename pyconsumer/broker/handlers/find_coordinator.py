@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from pyconsumer.acls import ResourceType
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from pyconsumer.broker.error_responses import code_and_text
@@ -49,6 +50,10 @@ async def handle(
 def _find(broker: CoordinatingBroker, key: str, key_type: int, context: RequestContext) -> Coordinator:
     if key_type not in (_GROUP, _TRANSACTION):
         return _error(key, InvalidRequestError.errno, f"there are no coordinators for key type {key_type}")
+    if context.access is not None:
+        kind = ResourceType.TRANSACTIONAL_ID if key_type == _TRANSACTION else ResourceType.GROUP
+        if not context.access.may(kind, key):
+            return _error(key, context.access.error(kind), None)
     try:
         if key_type == _TRANSACTION:
             number = broker.transaction_coordinator.partition_for(key)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pyconsumer.acls import ResourceType
+from pyconsumer.broker.access.authorizer import Access
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
@@ -50,15 +52,23 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     wanted = request.topics
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
     if wanted is None or (context.api_version == 0 and not wanted):
-        topics = [_topic(broker, topic, operations) for topic in list(controller.topics.values())]
+        topics = [
+            _topic(broker, topic, operations)
+            for topic in list(controller.topics.values())
+            if context.access is None or context.access.may(ResourceType.TOPIC, topic.name, log_denied=False)
+        ]
     else:
         if context.api_version < _BY_TOPIC_ID and any(each.topic_id != ZERO_UUID for each in wanted):
             refused = [MetadataResponseTopic(InvalidRequestError.errno, each.name or "") for each in wanted]
             return MetadataResponse(topics=refused)
         if len(wanted) > 1:
             wanted = list({(each.name, each.topic_id): each for each in wanted}.values())
+        denied: list[MetadataResponseTopic] = []
+        if context.access is not None:
+            wanted, denied = _admitted(broker, wanted, request.allow_auto_topic_creation, context.access)
         failed = await _create_missing(broker, wanted, request.allow_auto_topic_creation)
         topics = [_requested(broker, topic, failed, context.api_version, operations) for topic in wanted]
+        topics += denied
     return MetadataResponse(
         brokers=[MetadataResponseBroker(*node) for node in broker.endpoints(context.listener)],
         cluster_id=controller.cluster_id,
@@ -68,6 +78,31 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
         ),
     )
+
+
+def _admitted(
+    broker: Broker, wanted: list[MetadataRequestTopic], may_create: bool, access: Access
+) -> tuple[list[MetadataRequestTopic], list[MetadataResponseTopic]]:
+    """Return the topics that the client may see, and the errors for the others.
+
+    An error says nothing about whether a topic exists. A topic that the request would create also needs that right.
+    """
+    creates = may_create and broker.config.boolean("auto.create.topics.enable")
+    admitted, denied = [], []
+    for topic in wanted:
+        by_id = topic.topic_id != ZERO_UUID
+        name = broker.topic_name(topic.topic_id) if by_id else topic.name
+        if name is None:
+            admitted.append(topic)
+        elif not access.may(ResourceType.TOPIC, name) or (
+            creates and name not in broker.controller.topics and not access.may(ResourceType.TOPIC, name, "creation")
+        ):
+            code = access.error(ResourceType.TOPIC)
+            is_internal = not by_id and name in INTERNAL_TOPICS
+            denied.append(MetadataResponseTopic(code, None if by_id else name, topic.topic_id, is_internal))
+        else:
+            admitted.append(topic)
+    return admitted, denied
 
 
 async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], may_create: bool) -> dict[str, int]:

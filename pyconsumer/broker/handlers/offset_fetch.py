@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyconsumer.acls import ResourceType
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.group.common.results import FetchedOffset
@@ -37,7 +38,7 @@ async def handle(broker: GroupBroker, request: OffsetFetchRequest, context: Requ
         return await _one_group(broker, request, context)
     response = OffsetFetchResponse()
     for group in request.groups:
-        response.groups.append(await _group(broker, group, request.require_stable, context.api_version))
+        response.groups.append(await _group(broker, group, request.require_stable, context))
     return response
 
 
@@ -47,9 +48,13 @@ async def _one_group(broker: GroupBroker, request: OffsetFetchRequest, context: 
         partitions = [
             TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
         ]
+    denied = _denied(context, partitions)
+    if denied and partitions is not None:
+        partitions = [tp for tp in partitions if tp not in denied]
     error_code, found = await wait_for(
         broker.group_coordinator.fetch_offsets(request.group_id, partitions, require_stable=request.require_stable)
     )
+    found = _visible(context, request.topics is None, found) | denied
     if error_code != Errors.NONE and context.api_version < 2:
         # The response has no error code of the group.
         found = dict.fromkeys(partitions or (), FetchedOffset(error_code=error_code))
@@ -68,10 +73,10 @@ async def _one_group(broker: GroupBroker, request: OffsetFetchRequest, context: 
 
 
 async def _group(
-    broker: GroupBroker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
+    broker: GroupBroker, group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext
 ) -> OffsetFetchResponseGroup:
     group_id, requested = group.group_id, group.topics
-    by_id = version >= _BY_TOPIC_ID
+    by_id = context.api_version >= _BY_TOPIC_ID
     partitions: list[TopicPartition] | None = None
     topic_ids: dict[str, bytes] = {}
     unknown: list[OffsetFetchResponseTopics] = []
@@ -86,6 +91,9 @@ async def _group(
             if by_id:
                 topic_ids[name] = topic.topic_id
             partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
+    denied = _denied(context, partitions)
+    if denied and partitions is not None:
+        partitions = [tp for tp in partitions if tp not in denied]
     error_code, found = await wait_for(
         broker.group_coordinator.fetch_offsets(
             group_id,
@@ -98,6 +106,7 @@ async def _group(
     )
     if error_code != Errors.NONE:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error_code)
+    found = _visible(context, requested is None, found) | denied
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, index), one in found.items():
         if name not in topics:
@@ -107,6 +116,25 @@ async def _group(
             topics[name] = OffsetFetchResponseTopics(name="" if by_id else name, topic_id=topic_id)
         topics[name].partitions.append(_partition(index, one))
     return OffsetFetchResponseGroup(group_id=group_id, topics=[*topics.values(), *unknown])
+
+
+def _denied(context: RequestContext, partitions: list[TopicPartition] | None) -> dict[TopicPartition, FetchedOffset]:
+    """Return an error for each partition of a topic that the client may not see."""
+    if context.access is None or not partitions:
+        return {}
+    topics = context.access.denied(ResourceType.TOPIC, (tp.topic for tp in partitions))
+    refusal = FetchedOffset(error_code=context.access.error(ResourceType.TOPIC))
+    return {tp: refusal for tp in partitions if tp.topic in topics}
+
+
+def _visible(
+    context: RequestContext, all_topics: bool, found: dict[TopicPartition, FetchedOffset]
+) -> dict[TopicPartition, FetchedOffset]:
+    """Leave topics that the client may not see out of a response about all topics."""
+    access = context.access
+    if access is None or not all_topics:
+        return found
+    return {tp: one for tp, one in found.items() if access.may(ResourceType.TOPIC, tp.topic, log_denied=False)}
 
 
 def _partition(index: int, one: FetchedOffset) -> OffsetFetchResponsePartitions:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from pyconsumer.acls import ResourceType
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.authorizer import Access
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
@@ -21,6 +23,7 @@ from pyconsumer.errors import (
     Errors,
     InvalidRequiredAcksError,
     InvalidTopicError,
+    TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
     UnknownTopicIdError,
     UnsupportedCompressionTypeError,
@@ -55,12 +58,16 @@ _KNOWS_ABORTABLE = 11  # the version from which clients know TRANSACTION_ABORTAB
 _PRODUCER = Struct(">qqhii")  # of a batch's header: max timestamp, producer id, epoch, first sequence, record count
 _PRODUCER_AT = 35
 _ALL = -1
+_NONE: Final[frozenset[str]] = frozenset()
+_BY_TOPIC_ID = 13
 _HAS_LEADERS = 10  # the version from which a partition's error comes with its leader (KIP-951)
 
 
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     """Append to each partition. If there is an error with ``acks=0``, close the connection, as Kafka does."""
     whole = _whole_problem(request)
+    if whole is None and context.access is not None:
+        whole = _without_right(request, context.access)
     if whole is not None:
         _log.info("refusing all batches of a request of %s: %s", context.client_id, whole)
         if request.acks == 0:
@@ -71,10 +78,11 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
         return refused
     responses = []
     failed = False
-    verified = {} if request.transactional_id is None else await _verify(broker, request, context.api_version)
+    denied = _NONE if context.access is None else _denied(broker, request, context)
+    verified = {} if request.transactional_id is None else await _verify(broker, request, context.api_version, denied)
     unreplicated: list[_Unreplicated] = []
     for topic in request.topic_data if len(request.topic_data) < 2 else _merged(request.topic_data):
-        name, problem = _resolve(broker, topic, context.api_version)
+        name, problem = _resolve(broker, topic, context.api_version, denied)
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data if len(topic.partition_data) < 2 else _distinct(topic.partition_data):
             if problem is not None:
@@ -115,11 +123,34 @@ class _Unreplicated(NamedTuple):
         )
 
 
-def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str, BrokerResponseError | None]:
-    if version < 13:
-        return topic.name, None
-    name = broker.topic_name(topic.topic_id)
-    return (name, None) if name is not None else ("", UnknownTopicIdError("there is no topic with this id"))
+def _resolve(
+    broker: Broker, topic: TopicProduceData, version: int, denied: frozenset[str]
+) -> tuple[str, BrokerResponseError | None]:
+    name = topic.name if version < _BY_TOPIC_ID else broker.topic_name(topic.topic_id)
+    if name is None:
+        return "", UnknownTopicIdError("there is no topic with this id")
+    return name, TopicAuthorizationFailedError("Topic authorization failed.") if name in denied else None
+
+
+def _denied(broker: Broker, request: ProduceRequest, context: RequestContext) -> frozenset[str]:
+    """Return the names of the topics to which the client may not write."""
+    assert context.access is not None
+    by_id = context.api_version >= _BY_TOPIC_ID
+    names = [broker.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topic_data]
+    return context.access.denied(ResourceType.TOPIC, [name for name in names if name is not None])
+
+
+def _without_right(request: ProduceRequest, access: Access) -> BrokerResponseError | None:
+    """Return the error of a transactional request whose client may not use the transactional id."""
+    name = request.transactional_id
+    if name is None or access.may(ResourceType.TRANSACTIONAL_ID, name, log_denied=False):
+        return None
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records and len(data.records) >= BATCH_OVERHEAD and _is_transactional(data.records):
+                access.may(ResourceType.TRANSACTIONAL_ID, name)  # logs
+                return TransactionalIdAuthorizationFailedError("Transactional Id authorization failed.")
+    return None
 
 
 def _whole_problem(request: ProduceRequest) -> BrokerResponseError | None:
@@ -169,11 +200,13 @@ async def _replicate(broker: Broker, unreplicated: list[_Unreplicated], until: f
     return any(outcomes)
 
 
-async def _verify(broker: Broker, request: ProduceRequest, version: int) -> dict[TopicPartition, Verified]:
+async def _verify(
+    broker: Broker, request: ProduceRequest, version: int, denied: frozenset[str]
+) -> dict[TopicPartition, Verified]:
     """Verify the partitions in which this request would open a transaction (KIP-890)."""
     producers: dict[tuple[int, int], dict[TopicPartition, int]] = {}
     for topic in request.topic_data:
-        name, problem = _resolve(broker, topic, version)
+        name, problem = _resolve(broker, topic, version, denied)
         for data in topic.partition_data if problem is None else ():
             batch = data.records
             if batch and len(batch) >= BATCH_OVERHEAD and _is_transactional(batch):

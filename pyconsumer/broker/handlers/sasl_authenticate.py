@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.logins import LoginError
 from pyconsumer.errors import IllegalSaslStateError, SaslAuthenticationFailedError
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
@@ -11,19 +12,22 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
-    """Check the client's credentials. SASL_AUTHENTICATION_FAILED closes the connection."""
+    """Pass the client's message to its login. SASL_AUTHENTICATION_FAILED closes the connection."""
     session = context.session
-    if session.users is None or session.mechanism is None:
+    if session.login is None:
         text = "SaslAuthenticate must follow a SaslHandshake"
         return SaslAuthenticateResponse(IllegalSaslStateError.errno, text)
-    user, problem = session.users.authenticate(request.auth_bytes)
-    if user is not None and session.logged_in and session.principal != f"User:{user}":
-        user, problem = None, "Cannot change principals during re-authentication"
-    if user is None:
+    try:
+        answer, user = session.login.respond(request.auth_bytes)
+        if user is not None and session.logged_in and session.principal != f"User:{user}":
+            raise LoginError("Cannot change principals during re-authentication")
+    except LoginError as error:
         session.end()
-        return SaslAuthenticateResponse(SaslAuthenticationFailedError.errno, problem)
-    session.login(user)
+        return SaslAuthenticateResponse(SaslAuthenticationFailedError.errno, str(error))
+    if user is None:
+        return SaslAuthenticateResponse(0, None, answer)
+    session.finish(user)
     lifetime_ms = broker.config.integer("connections.max.reauth.ms")
     expires = lifetime_ms > 0 and context.api_version >= 1
     session.expire(context.now + lifetime_ms / 1000 if expires else None)
-    return SaslAuthenticateResponse(0, None, b"", lifetime_ms if expires else 0)
+    return SaslAuthenticateResponse(0, None, answer, lifetime_ms if expires else 0)

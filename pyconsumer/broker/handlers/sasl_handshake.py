@@ -17,10 +17,10 @@ async def handle(broker: Broker, request: SaslHandshakeRequest, context: Request
     """
     session = context.session
     mechanisms = broker.config.strings("sasl.enabled.mechanisms")
-    if session.users is None or session.mechanism is not None or (session.logged_in and session.expires_at is None):
+    if session.logins is None or session.login is not None or (session.logged_in and session.expires_at is None):
         return SaslHandshakeResponse(IllegalSaslStateError.errno, mechanisms)
     if request.mechanism not in mechanisms:
         session.end()
         return SaslHandshakeResponse(UnsupportedSaslMechanismError.errno, mechanisms)
-    session.choose(request.mechanism, raw_tokens=context.api_version == 0)
+    session.begin(request.mechanism, session.logins, raw_tokens=context.api_version == 0)
     return SaslHandshakeResponse(0, mechanisms)

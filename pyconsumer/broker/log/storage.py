@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyconsumer.broker.log.file_records import FileRecords, OpenFile
 from pyconsumer.protocol.primitives import Buffer
@@ -31,6 +31,7 @@ __all__ = [
 
 
 _MOST_BUFFERS = 512  # below IOV_MAX everywhere
+_FOR_ALL: Final = 0o666  # as far as the umask allows
 
 
 class DataFile(Protocol):
@@ -96,16 +97,25 @@ class Storage(Protocol):
         """Flush the names of new and renamed files to disk."""
 
 
-def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
+def replace_file(path: Path, content: bytes, *, sync: bool = True, mode: int = _FOR_ALL) -> None:
     """Replace a file atomically. After a crash the file has either the old or the new content.
 
     With ``sync=False`` this holds after a crash of the process, but not after a crash of the machine.
+
+    Args:
+        mode: who may read and write the new file. The process's umask limits it further.
 
     Raises:
         OSError: the file could not be replaced. The error contains its name.
     """
     fresh = path.with_name(path.name + ".tmp")
-    with _naming(path), open(fresh, "wb") as file:
+
+    def create(name: str, flags: int) -> int:
+        return os.open(name, flags, mode)
+
+    with _naming(path), open(fresh, "wb", opener=create) as file:
+        if mode != _FOR_ALL:
+            os.fchmod(file.fileno(), mode)  # a crash may have left a file with other rights
         file.write(content)
         file.flush()
         if not sync:

@@ -67,8 +67,13 @@ class TopicRegexes:
         self._clock = clock
         self._replies = replies
         self._scheduled: set[str] = set()
+        self._visible: Callable[[str], bool] | None = None
         #: The version of the cluster's topics: the wall time at which the last one was created. Records have it.
         self._version = clock.wall_ms()
+
+    def look_with(self, visible: Callable[[str], bool] | None) -> None:
+        """Set which topics the member of the next heartbeat may see. As in Kafka, its rights count for the group."""
+        self._visible = visible
 
     def on_topic_created(self) -> None:
         """Evaluate the expressions again, because a topic was created that they may match."""
@@ -119,25 +124,26 @@ class TopicRegexes:
 
     def _schedule(self, group: ConsumerGroup, wanted: set[str]) -> None:
         self._scheduled.add(group.group_id)
-        self._timer.schedule(self._clock.now(), lambda: self._run(group, wanted))
+        visible = self._visible
+        self._timer.schedule(self._clock.now(), lambda: self._run(group, wanted, visible))
 
-    def _run(self, group: ConsumerGroup, wanted: set[str]) -> None:
+    def _run(self, group: ConsumerGroup, wanted: set[str], visible: Callable[[str], bool] | None) -> None:
         self._scheduled.discard(group.group_id)
         try:
             with self._replies:
                 if not group.is_dead:
-                    self._resolve(group, wanted)
+                    self._resolve(group, wanted, visible)
         except Exception:
             _log.exception("Group %s: its regular expressions could not be resolved", group.group_id)
 
-    def _resolve(self, group: ConsumerGroup, wanted: set[str]) -> None:
+    def _resolve(self, group: ConsumerGroup, wanted: set[str], visible: Callable[[str], bool] | None) -> None:
         now_ms, names = self._clock.wall_ms(), list(self._image.topic_names())
         counts, changed = group.subscribed.copy(), False
         change = Change(group)
         for regex in sorted(wanted):
             if not group.regexes[regex]:
                 continue
-            topics = frozenset(filter(_matcher(regex), names))
+            topics = frozenset(filter(visible, filter(_matcher(regex), names)))
             before = group.resolved.get(regex, _NOTHING)
             if topics != before.topics:
                 changed = True

@@ -34,6 +34,11 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionListing,
     TransactionState,
 )
+from pyconsumer.compat.kafka.admin.users import (
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 __all__ = [
     "ACL",
@@ -61,7 +66,10 @@ __all__ = [
     "ResourcePattern",
     "ResourcePatternFilter",
     "ResourceType",
+    "ScramMechanism",
     "TransactionDescription",
     "TransactionListing",
     "TransactionState",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
 ]

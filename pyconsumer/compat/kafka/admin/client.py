@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Final, Never, Self
 import pyconsumer
 from pyconsumer import admin as ours
 from pyconsumer.clock import seconds_of
-from pyconsumer.compat.kafka.admin import cluster_calls, shapes
+from pyconsumer.compat.kafka.admin import access_shapes, cluster_calls, shapes
+from pyconsumer.compat.kafka.admin.acl_resource import ACL, ACLFilter
 from pyconsumer.compat.kafka.admin.connections import ClientOfAdmin
 from pyconsumer.compat.kafka.admin.types import (
     AbortTransactionSpec,
@@ -32,10 +33,11 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionDescription,
     TransactionListing,
 )
+from pyconsumer.compat.kafka.admin.users import UserScramCredentialDeletion, UserScramCredentialUpsertion
 from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.client_async import KafkaClient
 from pyconsumer.compat.kafka.defaults import ADMIN_DEFAULTS
-from pyconsumer.compat.kafka.errors import NoError
+from pyconsumer.compat.kafka.errors import IllegalArgumentError, NoError
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.compat.kafka.structs import GroupInformation
 from pyconsumer.errors import (
@@ -691,6 +693,62 @@ class KafkaAdminClient:
         found = self.client.describe_transactions(list(transactional_ids))
         return {name: shapes.transaction(described) for name, described in found.items()}
 
+    def create_acls(self, acls: Iterable[ACL]) -> dict[str, list[Any]]:
+        """Create rules. Return ``succeeded`` with the rules and ``failed`` with the classes of errors.
+
+        Raises:
+            IllegalArgumentError: one of them is not an :class:`ACL`.
+        """
+        wanted = _checked(acls, ACL, "acls must contain ACL objects")
+        outcome = self.client.create_acls([access_shapes.binding(acl) for acl in wanted], raise_errors=False)
+        found: dict[str, list[Any]] = {"succeeded": [], "failed": []}
+        for acl in wanted:
+            error = outcome[access_shapes.binding(acl)]
+            if error is None:
+                found["succeeded"].append(acl)
+            else:
+                found["failed"].append(access_shapes.code_class(error))
+        return found
+
+    def describe_acls(self, acl_filter: ACLFilter) -> tuple[list[ACL], type[Any]]:
+        """Return the rules that a filter selects, and ``NoError``."""
+        found = self.client.describe_acls(access_shapes.filter_of(acl_filter))
+        return [access_shapes.acl(one) for one in found], NoError
+
+    def delete_acls(self, acl_filters: Iterable[ACLFilter]) -> list[tuple[ACLFilter, list[ACL], type[Any]]]:
+        """Delete the rules that filters select. Return for each filter: the filter, the rules, the error's class.
+
+        Raises:
+            IllegalArgumentError: one of them is not an :class:`ACLFilter`.
+        """
+        wanted = _checked(acl_filters, ACLFilter, "acl_filters must contain ACLFilter type objects")
+        outcome = self.client.delete_acls([access_shapes.filter_of(one) for one in wanted], raise_errors=False)
+        found = []
+        for one in wanted:
+            deletion = outcome[access_shapes.filter_of(one)]
+            acls = [access_shapes.acl(acl) for acl in deletion.acls]
+            found.append((one, acls, access_shapes.code_class(deletion.error)))
+        return found
+
+    def alter_user_scram_credentials(
+        self, alterations: Iterable[UserScramCredentialDeletion | UserScramCredentialUpsertion]
+    ) -> dict[str, str | None]:
+        """Set and delete SCRAM credentials. Return the text of each user's error, or None.
+
+        Raises:
+            IllegalArgumentError: one of them has another type.
+        """
+        kinds = (UserScramCredentialDeletion, UserScramCredentialUpsertion)
+        text = "alterations must be UserScramCredentialDeletion or UserScramCredentialUpsertion"
+        wanted = [one.to_ours() for one in _checked(alterations, kinds, text)]
+        outcome = self.client.alter_user_scram_credentials(wanted, raise_errors=False)
+        return {user: access_shapes.message(error) for user, error in outcome.items()}
+
+    def describe_user_scram_credentials(self, users: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+        """Return ``error`` and ``credential_infos`` of users. Without names, of all users."""
+        names = None if users is None else list(users)
+        return access_shapes.users(self.client.describe_user_scram_credentials(names, raise_errors=False))
+
     def describe_producers(
         self, partitions: Iterable[TopicPartition], broker_id: int | None = None
     ) -> dict[TopicPartition, PartitionProducerState]:
@@ -740,12 +798,7 @@ def _unsupported(name: str, instead: str) -> Any:
 UNSUPPORTED: Final = {
     "alter_partition_reassignments": "use kafka-reassign-partitions.sh",
     "alter_replica_log_dirs": "use kafka-reassign-partitions.sh",
-    "alter_user_scram_credentials": "use kafka-configs.sh --entity-type users",
-    "create_acls": "use kafka-acls.sh",
-    "delete_acls": "use kafka-acls.sh",
-    "describe_acls": "use kafka-acls.sh",
     "describe_metadata_quorum": "use kafka-metadata-quorum.sh",
-    "describe_user_scram_credentials": "use kafka-configs.sh --entity-type users",
     "get_broker_version_data": "use api_versions()",
     "send_request": "your own requests cannot be sent; call the method of this client for what you need",
     "send_requests": "your own requests cannot be sent; call the method of this client for what you need",
@@ -753,6 +806,13 @@ UNSUPPORTED: Final = {
 }
 for _name, _instead in UNSUPPORTED.items():
     setattr(KafkaAdminClient, _name, _unsupported(_name, _instead))
+
+
+def _checked(given: Iterable[Any], kind: Any, text: str) -> list[Any]:
+    found = list(given)
+    if not all(isinstance(one, kind) for one in found):
+        raise border.crossed(IllegalArgumentError(text))
+    return found
 
 
 def _new_topics(given: Any) -> list[ours.NewTopic]:

@@ -1,0 +1,225 @@
+"""Access control lists: who may do what with which topic, group, transactional id or cluster (KIP-11, KIP-290).
+
+An :class:`AclBinding` is one rule. The admin client sends it, and the embedded broker obeys it. :func:`parse_acl` reads
+rules from lines such as ``"alice: READ topic orders"``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from pyconsumer.errors import ConfigurationError
+
+__all__ = [
+    "CLUSTER_NAME",
+    "WILDCARD",
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "AclPermission",
+    "PatternType",
+    "ResourceType",
+    "parse_acl",
+]
+
+#: Any resource name, any host, or (after ``User:``) any user.
+WILDCARD: Final = "*"
+#: The only name of a resource of the type CLUSTER.
+CLUSTER_NAME: Final = "kafka-cluster"
+
+
+class ResourceType(IntEnum):
+    """Types of protected resources, with Kafka's numbers. ``ANY`` is for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """Meanings of a resource name, with Kafka's numbers. ``ANY`` and ``MATCH`` are for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    """Every rule that applies to the name: those with this name, with a prefix of it, and with ``*``."""
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    """Operations, with Kafka's numbers. ``ANY`` is for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermission(IntEnum):
+    """Permission or denial, with Kafka's numbers. ``ANY`` is for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class AclBinding(NamedTuple):
+    """One rule.
+
+    Attributes:
+        resource_type: the type of the resource.
+        name: its name, a prefix of names (see ``pattern_type``), or ``*`` for all. For the cluster it is
+            :data:`CLUSTER_NAME`.
+        principal: who, such as ``User:alice``. ``User:*`` is everybody.
+        operation: what. READ, WRITE, DELETE and ALTER contain DESCRIBE. ALTER_CONFIGS contains DESCRIBE_CONFIGS.
+        host: the client's address, or ``*`` for any. Names and ranges of addresses are not possible, as in Kafka.
+        permission: ALLOW or DENY. A DENY is stronger than any ALLOW.
+        pattern_type: LITERAL or PREFIXED.
+
+    Example::
+
+        AclBinding(ResourceType.TOPIC, "orders", "User:alice", AclOperation.READ)
+    """
+
+    resource_type: ResourceType
+    name: str
+    principal: str
+    operation: AclOperation
+    host: str = WILDCARD
+    permission: AclPermission = AclPermission.ALLOW
+    pattern_type: PatternType = PatternType.LITERAL
+
+    def __str__(self) -> str:
+        denies = "deny " if self.permission is AclPermission.DENY else ""
+        name = self.name + (WILDCARD if self.pattern_type is PatternType.PREFIXED else "")
+        resource = self.resource_type.name.lower() + ("" if self.resource_type is ResourceType.CLUSTER else f" {name}")
+        host = "" if self.host == WILDCARD else f" from {self.host}"
+        return f"{denies}{self.principal.removeprefix('User:')}: {self.operation.name} {resource}{host}"
+
+
+@dataclass(frozen=True, slots=True)
+class AclFilter:
+    """Selects rules. Each attribute that is None or ``ANY`` selects all.
+
+    With the pattern type ``MATCH`` the name is that of a resource, and the filter selects every rule about it.
+    """
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    principal: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    host: str | None = None
+    permission: AclPermission = AclPermission.ANY
+    pattern_type: PatternType = PatternType.ANY
+
+    @classmethod
+    def of(cls, acl: AclBinding) -> AclFilter:
+        """Return the filter that selects one rule."""
+        return cls(**acl._asdict())
+
+    def matches(self, acl: AclBinding) -> bool:
+        """Return whether the filter selects a rule (Java's ``AclBindingFilter``)."""
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self.permission in (AclPermission.ANY, acl.permission)
+            and self.operation in (AclOperation.ANY, acl.operation)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self._matches_name(acl)
+        )
+
+    def _matches_name(self, acl: AclBinding) -> bool:
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+            return False
+        if self.name is None:
+            return True
+        if self.pattern_type is not PatternType.MATCH:
+            return self.name == acl.name
+        if acl.pattern_type is PatternType.PREFIXED:
+            return self.name.startswith(acl.name)
+        return acl.name in (self.name, WILDCARD)
+
+
+_RULE: Final = re.compile(
+    r"(?:(?P<permission>allow|deny)\s+)?(?P<principal>\S.*?)\s*:\s+(?P<operations>[A-Za-z_]+(?:\s*,\s*[A-Za-z_]+)*)\s+"
+    r"(?P<type>[A-Za-z_]+)(?:\s+(?P<name>\S+))?(?:\s+from\s+(?P<host>\S+))?",
+    re.IGNORECASE,
+)
+_FOR_FILTERS: Final = ("UNKNOWN", "ANY")
+
+
+def parse_acl(text: str) -> list[AclBinding]:
+    """Return the rules of a line: ``[deny] USER: OPERATION[,...] TYPE NAME [from HOST]``.
+
+    Args:
+        text: such as ``"alice: READ,WRITE topic orders"``. A name that ends with ``*`` is a prefix, and ``*`` alone
+            means all names. The cluster has no name: ``"alice: CREATE cluster"``. The user ``*`` is everybody.
+
+    Returns:
+        A rule for each operation.
+
+    Raises:
+        ConfigurationError: the line has another form, or names an unknown type or operation.
+
+    Example::
+
+        parse_acl("deny eve: ALL topic payments-* from 10.0.0.7")
+    """
+    found = _RULE.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(f"{text!r} is no rule of access: write it like 'alice: READ topic orders'")
+    kind = _member(ResourceType, found["type"], text)
+    name, pattern = found["name"], PatternType.LITERAL
+    if kind is ResourceType.CLUSTER:
+        if name not in (None, CLUSTER_NAME):
+            raise ConfigurationError(f"{text!r}: the cluster has no name other than {CLUSTER_NAME}")
+        name = CLUSTER_NAME
+    elif name is None:
+        raise ConfigurationError(f"{text!r} names no {kind.name.lower()}: add a name, a prefix such as orders-*, or *")
+    elif name != WILDCARD and name.endswith(WILDCARD):
+        name, pattern = name[:-1], PatternType.PREFIXED
+    principal = found["principal"]
+    return [
+        AclBinding(
+            kind,
+            name,
+            principal if re.match(r"[A-Za-z]+:", principal) else f"User:{principal}",
+            _member(AclOperation, operation.strip(), text),
+            found["host"] or WILDCARD,
+            AclPermission[(found["permission"] or "allow").upper()],
+            pattern,
+        )
+        for operation in found["operations"].split(",")
+    ]
+
+
+def _member(enum: Any, name: str, text: str) -> Any:
+    try:
+        if name.upper() not in _FOR_FILTERS:
+            return enum[name.upper()]
+    except KeyError:
+        pass
+    known = ", ".join(one.name for one in enum if one.name not in _FOR_FILTERS)
+    raise ConfigurationError(f"{text!r}: {name!r} is none of {known}")

@@ -1,0 +1,197 @@
+"""``Authorizer``: asks the rules, and logs. ``Access``: the rights of the client of one request.
+
+The log ``pyconsumer.authorizer`` has a line for each decision: a denial at INFO, a permission at DEBUG.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pyconsumer.acls import CLUSTER_NAME, AclOperation, ResourceType
+from pyconsumer.background_log import Log
+from pyconsumer.broker.access.rules import Decision
+from pyconsumer.broker.access.store import AclStore
+from pyconsumer.broker.access.table import Effect, Rule, error_of, rules_of
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.api_keys import ApiKey
+
+__all__ = ["STANDARD_AUTHORIZER", "Access", "Authorizer", "parse_super_users"]
+
+#: The one value of ``authorizer.class.name``.
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+_log = Log("pyconsumer.authorizer")
+
+_MOST_REMEMBERED: Final = 20_000
+
+
+def parse_super_users(text: str | None) -> frozenset[str]:
+    """Return the principals in ``super.users``, such as ``User:admin;User:ops``.
+
+    Raises:
+        ConfigurationError: one of them has no type.
+    """
+    found = frozenset(part.strip() for part in (text or "").split(";") if part.strip())
+    for principal in found:
+        if ":" not in principal:
+            raise ConfigurationError(f"super.users: {principal!r} has no type: write User:{principal}")
+    return found
+
+
+class Authorizer:
+    """Decides for all brokers of a cluster.
+
+    Args:
+        acls: the rules.
+        super_users: principals that may do anything.
+        allow_without_acl: the decision about resources without a rule (``allow.everyone.if.no.acl.found``).
+    """
+
+    def __init__(
+        self, acls: AclStore, super_users: frozenset[str] = frozenset(), *, allow_without_acl: bool = False
+    ) -> None:
+        self._acls = acls
+        self._super_users = super_users
+        self._allow_without_acl = allow_without_acl
+        self._decisions: dict[tuple[str, str, AclOperation, ResourceType, str], bool] = {}
+        self._version = -1
+
+    def allows(self, principal: str, host: str, operation: AclOperation, kind: ResourceType, name: str) -> bool:
+        """Return whether a client may do something with a resource.
+
+        Args:
+            principal: the client, such as ``User:alice``.
+            host: its address as Java writes it, see :func:`java_address`.
+        """
+        if principal in self._super_users:
+            return True
+        if self._version != self._acls.version or len(self._decisions) >= _MOST_REMEMBERED:
+            self._decisions.clear()
+            self._version = self._acls.version
+        key = (principal, host, operation, kind, name)
+        found = self._decisions.get(key)
+        if found is None:
+            decision = self._acls.rules.decide(*key)
+            found = decision is Decision.ALLOWED or (decision is Decision.NO_RULE and self._allow_without_acl)
+            self._decisions[key] = found
+        return found
+
+    def allows_any(self, principal: str, host: str, operation: AclOperation, kind: ResourceType) -> bool:
+        """Return whether a client may do something with at least one resource of a type.
+
+        As in Kafka, without rules the setting decides about a name that nobody has.
+        """
+        if self.allows(principal, host, operation, kind, "hardcode"):
+            return True
+        return self._acls.rules.allows_any(principal, host, operation, kind)
+
+
+class Access:
+    """The rights of the client of one request.
+
+    Args:
+        principal, client_host: the client. The address has Kafka's form, such as ``/127.0.0.1``.
+        api_key, version: the request.
+    """
+
+    __slots__ = ("_api", "_authorizer", "_host", "_principal", "rules")
+
+    def __init__(self, authorizer: Authorizer, principal: str, client_host: str, api_key: int, version: int) -> None:
+        self._authorizer = authorizer
+        self._principal = principal
+        self._host = java_address(client_host)
+        self._api = ApiKey(api_key).name
+        #: The rows of the table for this request.
+        self.rules: tuple[Rule, ...] = rules_of(api_key, version)
+
+    def may(self, kind: ResourceType, name: str = CLUSTER_NAME, purpose: str = "", *, log_denied: bool = True) -> bool:
+        """Return whether the client may do with a resource what the table demands for this request.
+
+        Args:
+            purpose: selects the row, if there are several for this type of resource.
+            log_denied: False for resources that are only left out of a response.
+        """
+        return self.fits(self._row(kind, purpose), name, log_denied=log_denied)
+
+    def _row(self, kind: ResourceType, purpose: str) -> Rule:
+        for rule in self.rules:
+            if rule.resource is kind and rule.purpose == purpose and rule.effect is Effect.ASKED:
+                return rule
+        raise LookupError(f"the table has no row of {self._api} for {kind.name} {purpose}")
+
+    def fits(self, rule: Rule, name: str = CLUSTER_NAME, *, log_denied: bool = True) -> bool:
+        """Return whether the client has the right of a row of the table."""
+        return self._on_cluster(rule) or self._asks(rule.operation, rule.resource, name, log_denied=log_denied)
+
+    def _on_cluster(self, rule: Rule) -> bool:
+        """Return whether a right on the cluster stands for the one on the resource."""
+        operation = rule.or_cluster
+        return operation is not None and self._asks(operation, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False)
+
+    def _asks(self, operation: AclOperation, kind: ResourceType, name: str, *, log_denied: bool) -> bool:
+        allowed = self._authorizer.allows(self._principal, self._host, operation, kind, name)
+        if not allowed and log_denied:
+            _log.info(_LINE, self._principal, "DENIED", operation.name, kind.name, name, self._host, self._api)
+        elif allowed:
+            _log.debug(_LINE, self._principal, "ALLOWED", operation.name, kind.name, name, self._host, self._api)
+        return allowed
+
+    def may_any(self, kind: ResourceType) -> bool:
+        """Return whether :meth:`may` is True for at least one resource of a type."""
+        rule = self._row(kind, "")
+        if self._on_cluster(rule):
+            return True
+        if self._authorizer.allows_any(self._principal, self._host, rule.operation, rule.resource):
+            return True
+        _log.info(
+            _LINE, self._principal, "DENIED", rule.operation.name, rule.resource.name, "(any)", self._host, self._api
+        )
+        return False
+
+    def denied(self, kind: ResourceType, names: Iterable[str], purpose: str = "") -> frozenset[str]:
+        """Return the names of which :meth:`may` is False. Each name is asked about, and logged, once."""
+        return frozenset(name for name in dict.fromkeys(names) if not self.may(kind, name, purpose))
+
+    def operations(self, kind: ResourceType, name: str, all_operations: int) -> int:
+        """Return the allowed ones among some operations, as bits by Kafka's numbers."""
+        return sum(
+            1 << operation
+            for operation in AclOperation
+            if all_operations >> operation & 1
+            and self._authorizer.allows(self._principal, self._host, operation, kind, name)
+        )
+
+    def error(self, kind: ResourceType) -> int:
+        """Return the error code of a denial."""
+        return error_of(kind)
+
+
+_LINE: Final = "%s is %s %s on %s %s from %s (%s)"
+
+_addresses: dict[str, str] = {}
+
+
+def java_address(client_host: str) -> str:
+    """Return an address as Java writes it, with which rules for a host are compared: IPv6 is not shortened."""
+    host = client_host.lstrip("/")
+    if ":" not in host:
+        return host
+    known: Mapping[str, str] = _addresses
+    if host not in known:
+        if len(_addresses) > _MOST_REMEMBERED:
+            _addresses.clear()
+        address, _, _ = host.partition("%")
+        _addresses[host] = _long_form(address)
+    return known[host]
+
+
+def _long_form(host: str) -> str:
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))

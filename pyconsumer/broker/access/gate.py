@@ -1,0 +1,271 @@
+"""The gate: stands before the handlers of a broker that has an authorizer.
+
+It refuses requests and items by the table, and hides what a client may not see in responses. Handlers that must ask by
+themselves find the client's rights in ``context.access``.
+
+A right is asked for when a request arrives. A request that waits (a long Fetch, a JoinGroup) ends as it was admitted,
+and the next one meets the new rules, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyconsumer.acls import ResourceType
+from pyconsumer.broker.access.authorizer import Access, Authorizer
+from pyconsumer.broker.access.table import Effect, Rule
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.error_responses import error_response
+from pyconsumer.broker.handlers import HandlerFunction
+from pyconsumer.broker.handlers.describe_configs import GROUP, TOPIC
+from pyconsumer.errors import Errors
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from pyconsumer.protocol.schema import Message
+
+__all__ = ["admit"]
+
+_TEXTS: Final = {
+    Errors.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    Errors.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    Errors.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+#: Lists that are empty in a response whose error is for the whole request, and the first version for which that holds.
+_NOT_LISTED: Final[dict[int, tuple[str, int]]] = {
+    ApiKey.LEAVE_GROUP: ("members", 3),
+    ApiKey.OFFSET_DELETE: ("topics", 0),
+    ApiKey.OFFSET_FETCH: ("topics", 2),
+}
+_OMITTED: Final = -(1 << 31)  # authorized operations that were not requested
+
+
+async def admit(
+    handle: HandlerFunction, broker: Broker, request: Message, context: RequestContext, authorizer: Authorizer
+) -> Message | None:
+    """Handle a request, as far as its client has the rights."""
+    access = Access(authorizer, context.principal, context.client_host, context.api_key, context.api_version)
+    context.access = access
+    for rule in access.rules:
+        if rule.effect is Effect.WHOLE and not _may_whole(access, rule, request):
+            return _refusal(request, context, access.error(rule.resource))
+    split = _SPLIT.get(context.api_key, _split_by_table)
+    refused = split(broker, request, context, access)
+    response = refused[0] if refused and refused[1] else await handle(broker, request, context)
+    if refused and not refused[1]:
+        _add(response, refused[0], refused[2])
+    hide = _HIDE.get(context.api_key)
+    if hide is not None and response is not None:
+        hide(access, response)
+    return response
+
+
+def _may_whole(access: Access, rule: Rule, request: Message) -> bool:
+    if not rule.names:
+        return access.fits(rule)
+    name = getattr(request, rule.names)
+    return name is None or access.fits(rule, name)
+
+
+def _refusal(request: Message, context: RequestContext, code: int) -> Message:
+    """Return the response to a request that is refused as a whole."""
+    text = _TEXTS[Errors(code)]
+    if isinstance(request, AlterUserScramCredentialsRequest):
+        names = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
+        return AlterUserScramCredentialsResponse(
+            results=[AlterUserScramCredentialsResult(name, code, text) for name in names]
+        )
+    response = error_response(request, context.api_version, code, text)
+    items = _NOT_LISTED.get(context.api_key)
+    if items is not None and hasattr(response, "error_code") and context.api_version >= items[1]:
+        setattr(response, items[0], [])
+    return response
+
+
+#: The response with the refused items, whether no item is left, and the list of the response that has items.
+_Refused = tuple[Message, bool, str]
+
+
+def _split_by_table(broker: Broker, request: Message, context: RequestContext, access: Access) -> _Refused | None:
+    """Take the items without the right away from a request. Return None if there are none."""
+    for rule in access.rules:
+        if rule.effect is Effect.ITEMS:
+            items, _, field = rule.names.partition(".")
+
+            def check(item: Any, rule: Rule = rule, field: str = field) -> int:
+                name = _name(broker, item, rule, field, context.api_version)
+                return 0 if name is None or access.fits(rule, name) else access.error(rule.resource)
+
+            return _split(request, context, items, rule.into, check)
+    return None
+
+
+def _name(broker: Broker, item: Any, rule: Rule, field: str, version: int) -> str | None:
+    """Return the name of an item's resource. None if there is no topic with its id, which the handler reports."""
+    if version >= rule.by_id:
+        return broker.topic_name(item.topic_id)
+    return str(getattr(item, field) if field else item)
+
+
+def _split(
+    request: Message, context: RequestContext, items: str, into: str, check: Callable[[Any], int]
+) -> _Refused | None:
+    admitted: list[Any] = []
+    refused: dict[int, list[Any]] = {}
+    for item in getattr(request, items):
+        code = check(item)
+        if code:
+            refused.setdefault(code, []).append(item)
+        else:
+            admitted.append(item)
+    if not refused:
+        return None
+    found: Message | None = None
+    for code, those in refused.items():
+        setattr(request, items, those)
+        part = error_response(request, context.api_version, code, _TEXTS[Errors(code)])
+        if found is None:
+            found = part
+        else:
+            _add(found, part, into)
+    assert found is not None
+    if hasattr(found, "error_code"):
+        setattr(found, "error_code", 0)  # noqa: B010 (the items have their own)
+    setattr(request, items, admitted)
+    return found, not admitted, into
+
+
+def _add(response: Message | None, part: Message, into: str) -> None:
+    if response is not None:
+        getattr(response, into).extend(getattr(part, into))
+
+
+def _split_configs(broker: Broker, request: Message, context: RequestContext, access: Access) -> _Refused | None:
+    def check(resource: Any) -> int:
+        kind = {TOPIC: ResourceType.TOPIC, GROUP: ResourceType.GROUP}.get(resource.resource_type, ResourceType.CLUSTER)
+        names = () if kind is ResourceType.CLUSTER else (resource.resource_name,)
+        return 0 if access.may(kind, *names) else access.error(kind)
+
+    into = "results" if context.api_key == ApiKey.DESCRIBE_CONFIGS else "responses"
+    return _split(request, context, "resources", into, check)
+
+
+def _split_groups(broker: Broker, request: Message, context: RequestContext, access: Access) -> _Refused | None:
+    """Refuse groups without their topics."""
+    refused = _split_by_table(broker, request, context, access)
+    if refused is not None:
+        for group in refused[0].groups:  # type: ignore[attr-defined]
+            group.topics = []
+    return refused
+
+
+_Split = Callable[[Broker, Any, RequestContext, Access], "_Refused | None"]
+_SPLIT: Final[dict[int, _Split]] = {
+    ApiKey.DESCRIBE_CONFIGS: _split_configs,
+    ApiKey.ALTER_CONFIGS: _split_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _split_configs,
+    ApiKey.OFFSET_FETCH: _split_groups,
+}
+
+
+# --- what a client may not see
+
+
+def _hide_groups(access: Access, response: Any) -> None:
+    response.groups = [
+        group for group in response.groups if access.may(ResourceType.GROUP, group.group_id, log_denied=False)
+    ]
+
+
+def _hide_transactions(access: Access, response: Any) -> None:
+    response.transaction_states = [
+        state
+        for state in response.transaction_states
+        if access.may(ResourceType.TRANSACTIONAL_ID, state.transactional_id, log_denied=False)
+    ]
+
+
+def _hide_topics_of_transactions(access: Access, response: Any) -> None:
+    for state in response.transaction_states:
+        state.topics = [topic for topic in state.topics if access.may(ResourceType.TOPIC, topic.topic)]
+
+
+def _limit_group_operations(access: Access, response: Any) -> None:
+    for group in response.groups:
+        group.authorized_operations = _limited(access, ResourceType.GROUP, group.group_id, group.authorized_operations)
+
+
+def _hide_group_topics(access: Access, response: Any) -> None:
+    """Replace groups whose members have topics that the client may not see."""
+    names = {
+        topic.topic_name
+        for group in response.groups
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    denied = access.denied(ResourceType.TOPIC, sorted(names))
+    for at, group in enumerate(response.groups):
+        if any(
+            topic.topic_name in denied
+            for member in group.members
+            for assignment in (member.assignment, member.target_assignment)
+            for topic in assignment.topic_partitions
+        ):
+            response.groups[at] = type(group)(
+                error_code=access.error(ResourceType.TOPIC),
+                error_message="The group has described topic(s) that the client is not authorized to describe.",
+                group_id=group.group_id,
+            )
+    _limit_group_operations(access, response)
+
+
+def _limit_cluster_operations(access: Access, response: Any) -> None:
+    if response.cluster_authorized_operations == _OMITTED:
+        return
+    if access.may(ResourceType.CLUSTER):
+        name = "kafka-cluster"
+        response.cluster_authorized_operations = access.operations(
+            ResourceType.CLUSTER, name, response.cluster_authorized_operations
+        )
+    else:
+        response.cluster_authorized_operations = 0
+
+
+def _limit_metadata_operations(access: Access, response: Any) -> None:
+    _limit_cluster_operations(access, response)
+    for topic in response.topics:
+        topic.topic_authorized_operations = _limited(
+            access, ResourceType.TOPIC, topic.name or "", topic.topic_authorized_operations
+        )
+
+
+def _limited(access: Access, kind: ResourceType, name: str, operations: int) -> int:
+    return operations if operations == _OMITTED else access.operations(kind, name, operations)
+
+
+def _hide_configs_of_new_topics(access: Access, response: Any) -> None:
+    code = access.error(ResourceType.TOPIC)
+    for topic in response.topics:
+        if not topic.error_code and not access.may(ResourceType.TOPIC, topic.name, "configs", log_denied=False):
+            topic.topic_config_error_code = code
+            topic.num_partitions = topic.replication_factor = -1
+            topic.configs = []
+
+
+_HIDE: Final[dict[int, Callable[[Access, Any], None]]] = {
+    ApiKey.METADATA: _limit_metadata_operations,
+    ApiKey.DESCRIBE_CLUSTER: _limit_cluster_operations,
+    ApiKey.DESCRIBE_GROUPS: _limit_group_operations,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _hide_group_topics,
+    ApiKey.LIST_GROUPS: _hide_groups,
+    ApiKey.LIST_TRANSACTIONS: _hide_transactions,
+    ApiKey.DESCRIBE_TRANSACTIONS: _hide_topics_of_transactions,
+    ApiKey.CREATE_TOPICS: _hide_configs_of_new_topics,
+}

@@ -1,0 +1,286 @@
+"""The broker's side of SASL: PLAIN (RFC 4616) and SCRAM-SHA-256 and -512 (RFC 5802, KIP-84).
+
+A :class:`Login` is one authentication. It gets the client's messages in order, and has no I/O. SaslHandshake makes it,
+and SaslAuthenticate passes the messages.
+
+Rules
+1. A login ends with a user or with a :class:`LoginError`. After either it accepts no message.
+2. The password of a SCRAM user is not stored. The keys are in the controller's state.
+3. An unknown user gets the same first answer as a known one: a salt that depends on a secret of the cluster and the
+   name. Only the second message fails, as it does after a wrong password. So names cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.scram import ITERATIONS, ScramKeys, ScramMechanism, hash_key, salt_password, sign
+
+__all__ = [
+    "MECHANISMS",
+    "Login",
+    "LoginError",
+    "LoginStep",
+    "Logins",
+    "PlainUsers",
+    "RefusedLogin",
+    "ScramCredential",
+    "ScramLogin",
+]
+
+#: The SASL mechanisms that the broker has.
+MECHANISMS: Final = ("PLAIN", *(mechanism.label for mechanism in ScramMechanism))
+
+_SALT_BYTES: Final = 24
+#: The longest message of a client. A name in Kafka's tools has 256 characters at most.
+_LONGEST_MESSAGE: Final = 8192
+#: Client's first message: no channel binding, an optional authorization id, name, nonce, extensions.
+_FIRST: Final = re.compile(r"[ny],(?:a=([^,]*))?,(n=([^,]+),r=([\x21-\x2b\x2d-\x7e]+)(,.*)?)", re.DOTALL)
+#: Client's final message: the binding (``biws`` is "n,,"), nonce, extensions, proof.
+_FINAL: Final = re.compile(
+    r"(c=([A-Za-z0-9+/=]+),r=([\x21-\x2b\x2d-\x7e]+)(?:,[^p].*?)?),p=([A-Za-z0-9+/=]+)", re.DOTALL
+)
+_BAD_ESCAPE: Final = re.compile(r"=(?!2C|3D)")
+
+
+class LoginError(Exception):
+    """The broker does not accept the credentials. Its text is for the client and has no secret."""
+
+
+class LoginStep(NamedTuple):
+    """The broker's answer to one message. ``user`` is None until the login is complete."""
+
+    answer: bytes
+    user: str | None
+
+
+class Login(Protocol):
+    """One authentication of a client."""
+
+    def respond(self, message: Buffer) -> LoginStep:
+        """Take the client's next message. Raises :class:`LoginError` if the client is not who it says it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What the broker stores for a user and a mechanism."""
+
+    salt: bytes = field(repr=False)
+    iterations: int
+    keys: ScramKeys = field(repr=False)
+
+    @classmethod
+    def of_password(
+        cls, mechanism: ScramMechanism, password: str, salt: bytes | None = None, iterations: int = ITERATIONS[0]
+    ) -> ScramCredential:
+        """Return the credential for a password. By default the salt is random."""
+        salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
+        return cls.of_salted(mechanism, salt_password(mechanism, password.encode(), salt, iterations), salt, iterations)
+
+    @classmethod
+    def of_salted(cls, mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+        """Return the credential for a password that the client has salted."""
+        return cls(salt, iterations, ScramKeys.of(mechanism, salted))
+
+    def fits(self, mechanism: ScramMechanism, password: str) -> bool:
+        """Return whether this is the credential of a password."""
+        return self.of_password(mechanism, password, self.salt, self.iterations) == self
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form for the cluster's files."""
+        return {
+            "salt": _text(self.salt),
+            "iterations": self.iterations,
+            "stored_key": _text(self.keys.stored_key),
+            "server_key": _text(self.keys.server_key),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ScramCredential:
+        """Return the credential. Raises ``KeyError``, ``TypeError`` or ``ValueError`` if ``data`` has another form."""
+        keys = ScramKeys(base64.b64decode(data["stored_key"]), base64.b64decode(data["server_key"]))
+        return cls(base64.b64decode(data["salt"]), int(data["iterations"]), keys)
+
+
+#: The credential of a user, or None.
+FindCredential = Callable[[str, ScramMechanism], "ScramCredential | None"]
+
+
+class Logins:
+    """The logins of a SASL listener.
+
+    Args:
+        plain: the users of PLAIN.
+        find: returns the SCRAM credential of a user.
+        secret: the secret of the cluster, from which salts of unknown users are derived.
+    """
+
+    def __init__(self, plain: PlainUsers, find: FindCredential, secret: bytes) -> None:
+        self._plain = plain
+        self._find = find
+        self._secret = secret
+
+    def begin(self, mechanism: str) -> Login:
+        """Return a new login. Raises ``KeyError`` if there is no such mechanism."""
+        if mechanism == "PLAIN":
+            return _PlainLogin(self._plain)
+        return ScramLogin(ScramMechanism[mechanism.replace("-", "_")], self._find, self._secret)
+
+
+class RefusedLogin:
+    """A login that fails at its first message.
+
+    Args:
+        problem: the reason, for the client.
+    """
+
+    def __init__(self, problem: str) -> None:
+        self._problem = problem
+
+    def respond(self, message: Buffer) -> LoginStep:
+        """Raise :class:`LoginError`."""
+        raise LoginError(self._problem)
+
+
+class PlainUsers:
+    """The users that may log in by SASL PLAIN."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = {name: password.encode() for name, password in users.items()}
+
+    def authenticate(self, token: Buffer) -> tuple[str | None, str]:
+        """Check a PLAIN message (RFC 4616). Return the user's name (None if the check failed), and the problem."""
+        parts = bytes(token).split(b"\0")
+        if len(parts) != 3:
+            return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
+        try:
+            authorization, user, password = parts[0].decode(), parts[1].decode(), parts[2]
+        except UnicodeDecodeError:
+            return None, "Invalid SASL/PLAIN response: it is not UTF-8"
+        if not user:
+            return None, "Authentication failed: username not specified"
+        if not password:
+            return None, "Authentication failed: password not specified"
+        known = self._users.get(user)
+        if not hmac.compare_digest(password if known is None else known, password) or known is None:
+            return None, "Authentication failed: Invalid username or password"
+        if authorization not in ("", user):
+            return None, "Authentication failed: Client requested an authorization id that is different from username"
+        return user, ""
+
+
+class _PlainLogin:
+    def __init__(self, users: PlainUsers) -> None:
+        self._users = users
+
+    def respond(self, message: Buffer) -> LoginStep:
+        user, problem = self._users.authenticate(message)
+        if user is None:
+            raise LoginError(problem)
+        return LoginStep(b"", user)
+
+
+class ScramLogin:
+    """One authentication by SCRAM.
+
+    Args:
+        find: returns the credential of a user, or None.
+        secret: the secret of the cluster.
+        nonce: the broker's part of the nonce. By default a new one is made.
+    """
+
+    def __init__(self, mechanism: ScramMechanism, find: FindCredential, secret: bytes, *, nonce: str = "") -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._secret = secret
+        self._own_nonce = nonce or secrets.token_urlsafe(24)
+        self._user = ""
+        self._gs2_header = ""
+        self._nonce = ""
+        self._signed = ""  # both first messages
+        self._is_known = False
+        self._credential: ScramCredential | None = None
+
+    def respond(self, message: Buffer) -> LoginStep:
+        """Take the client's first or final message. Raises :class:`LoginError`."""
+        try:
+            text = bytes(message[:_LONGEST_MESSAGE]).decode()
+        except UnicodeDecodeError:
+            raise LoginError("Invalid SCRAM message: it is not UTF-8") from None
+        if len(message) > _LONGEST_MESSAGE:
+            raise LoginError("Invalid SCRAM message: it is too long")
+        return self._first(text) if self._credential is None else self._final(text, self._credential)
+
+    def _first(self, text: str) -> LoginStep:
+        found = _FIRST.fullmatch(text)
+        if found is None:
+            raise LoginError("Invalid SCRAM client first message format")
+        authorization, bare, name, nonce, _ = found.groups()
+        if _BAD_ESCAPE.search(name):
+            raise LoginError("Invalid SCRAM client first message format: the name has a wrong escape")
+        user = _unescaped(name)
+        if authorization and _unescaped(authorization) != user:
+            raise LoginError(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        credential = self._find(user, self._mechanism)
+        self._is_known = credential is not None
+        self._credential = credential or self._decoy(user)
+        self._user, self._nonce = user, nonce + self._own_nonce
+        self._gs2_header = text[: -len(bare)]
+        answer = f"r={self._nonce},s={_text(self._credential.salt)},i={self._credential.iterations}"
+        self._signed = f"{bare},{answer}"
+        return LoginStep(answer.encode(), None)
+
+    def _decoy(self, user: str) -> ScramCredential:
+        """Return a credential that no password fits. It is the same at each login under this name."""
+        seed = sign(self._mechanism, self._secret, f"{self._mechanism.label} {user}".encode())
+        size = len(seed)
+        return ScramCredential(seed[:_SALT_BYTES], ITERATIONS[0], ScramKeys(bytes(size), bytes(size)))
+
+    def _final(self, text: str, credential: ScramCredential) -> LoginStep:
+        found = _FINAL.fullmatch(text)
+        if found is None:
+            raise LoginError("Invalid SCRAM client final message format")
+        without_proof, binding, nonce, proof_text = found.groups()
+        try:
+            header, proof = base64.b64decode(binding, validate=True), base64.b64decode(proof_text, validate=True)
+        except (binascii.Error, ValueError):
+            raise LoginError("Invalid SCRAM client final message format") from None
+        if nonce != self._nonce:
+            raise LoginError("Invalid client nonce in the final client message.")
+        if header != self._gs2_header.encode():
+            raise LoginError("Invalid channel binding in the final client message.")
+        mechanism, keys = self._mechanism, credential.keys
+        signed = f"{self._signed},{without_proof}".encode()
+        signature = sign(mechanism, keys.stored_key, signed)
+        if len(proof) != len(signature):
+            raise _wrong_credentials(mechanism)
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        fits = hmac.compare_digest(hash_key(mechanism, client_key), keys.stored_key)
+        if not fits or not self._is_known:
+            raise _wrong_credentials(mechanism)
+        return LoginStep(f"v={_text(sign(mechanism, keys.server_key, signed))}".encode(), self._user)
+
+
+def _wrong_credentials(mechanism: ScramMechanism) -> LoginError:
+    return LoginError(
+        f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism.label}"
+    )
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

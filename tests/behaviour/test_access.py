@@ -1,0 +1,348 @@
+"""Access control on both brokers: what a rule means for sessions, waiting requests, transactions and groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from pyconsumer.acls import AclBinding, parse_acl
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import ClusterAuthorizationFailedError, Errors, TopicAuthorizationFailedError
+from pyconsumer.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pyconsumer.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from pyconsumer.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pyconsumer.protocol.messages.describe_acls import DescribeAclsRequest
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.behaviour.access_support import as_alice, authorized_cluster, set_acls, stored_acls
+from tests.support.certificates import Certificates
+from tests.support.cluster import Cluster
+from tests.support.java import tools
+from tests.support.process import wait_until
+from tests.support.raw_client import RawClient
+from tests.unit.protocol.records.helpers import batch
+
+
+@pytest.fixture(scope="module")
+def guarded(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
+    with authorized_cluster(cluster_kind, certificates) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(guarded: Cluster) -> Iterator[RawClient]:
+    with guarded.raw() as client:
+        yield client
+        set_acls(client, [])
+
+
+@pytest.fixture
+def alice(guarded: Cluster) -> Iterator[RawClient]:
+    with as_alice(guarded) as client:
+        yield client
+
+
+def rules(*lines: str) -> list[AclBinding]:
+    return [acl for line in lines for acl in parse_acl(line)]
+
+
+def fetch(topics: list[str], *, session: tuple[int, int] = (0, -1), wait_ms: int = 0) -> FetchRequest:
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
+    return FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1 if wait_ms else 0,
+        max_bytes=10_000,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchTopic(topic=name, partitions=[part]) for name in topics],
+    )
+
+
+def fetched(response: object) -> dict[str, int]:
+    return {topic.topic: part.error_code for topic in response.responses for part in topic.partitions}  # type: ignore[attr-defined]
+
+
+def produce(topic: str) -> ProduceRequest:
+    return ProduceRequest(None, 1, 5000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch())])])
+
+
+def test_a_session_meets_a_new_rule_at_its_next_request(admin: RawClient, alice: RawClient, topic: str) -> None:
+    names = [f"{topic}-a", f"{topic}-b"]
+    for name in names:
+        admin.create_topic(name)
+    set_acls(admin, rules(f"alice: READ topic {topic}*"))
+    first = alice.request(fetch(names, session=(0, 0)), 12)
+    assert fetched(first) == dict.fromkeys(names, 0)
+    set_acls(admin, rules(f"alice: READ topic {topic}*", f"deny alice: READ topic {names[0]}"))
+    assert fetched(alice.request(fetch([], session=(first.session_id, 1)), 12)) == {
+        names[0]: Errors.TOPIC_AUTHORIZATION_FAILED
+    }
+    set_acls(admin, rules(f"alice: READ topic {topic}*"))
+    assert fetched(alice.request(fetch([], session=(first.session_id, 2)), 12)) == {names[0]: 0}
+
+
+def test_a_fetch_that_waits_ends_as_it_was_admitted(admin: RawClient, alice: RawClient, topic: str) -> None:
+    admin.create_topic(topic)
+    set_acls(admin, rules(f"alice: READ topic {topic}"))
+    alice.send(fetch([topic], wait_ms=20_000), 12)
+    assert not alice.answered()
+    set_acls(admin, [])
+    admin.request(produce(topic), 12)
+    _, response = alice.receive()
+    assert fetched(response) == {topic: 0}
+    assert response.responses[0].partitions[0].records
+    assert fetched(alice.request(fetch([topic], wait_ms=20_000), 12)) == {topic: Errors.TOPIC_AUTHORIZATION_FAILED}
+
+
+def test_an_allowed_partition_beside_a_denied_one_is_read(admin: RawClient, alice: RawClient, topic: str) -> None:
+    good, bad = f"{topic}-good", f"{topic}-bad"
+    for name in (good, bad):
+        admin.create_topic(name)
+        admin.request(produce(name), 12)
+    set_acls(admin, rules(f"alice: READ topic {good}"))
+    response = alice.request(fetch([good, bad]), 12)
+    assert fetched(response) == {good: 0, bad: Errors.TOPIC_AUTHORIZATION_FAILED}
+    assert {one.topic for one in response.responses if one.partitions[0].records} == {good}
+
+
+def test_a_denied_write_beside_an_allowed_one_is_not_stored(admin: RawClient, alice: RawClient, topic: str) -> None:
+    good, bad = f"{topic}-good", f"{topic}-bad"
+    for name in (good, bad):
+        admin.create_topic(name)
+    set_acls(admin, rules(f"alice: WRITE topic {good}"))
+    request = ProduceRequest(None, 1, 5000, [*produce(good).topic_data, *produce(bad).topic_data])
+    response = alice.request(request, 12)
+    assert {one.name: one.partition_responses[0].error_code for one in response.responses} == {
+        good: 0,
+        bad: Errors.TOPIC_AUTHORIZATION_FAILED,
+    }
+    answer = admin.request(fetch([bad]), 12)
+    assert answer.responses[0].partitions[0].high_watermark == 0
+
+
+def test_a_denied_write_without_an_answer_ends_the_connection(admin: RawClient, alice: RawClient, topic: str) -> None:
+    admin.create_topic(topic)
+    request = produce(topic)
+    request.acks = 0
+    alice.send(request, 12)
+    assert alice.closed_by_broker
+
+
+def test_a_topic_that_may_not_be_seen_is_as_one_that_does_not_exist(
+    admin: RawClient, alice: RawClient, topic: str
+) -> None:
+    admin.create_topic(topic)
+    (known,) = admin.request(MetadataRequest([MetadataRequestTopic(name=topic)])).topics
+
+    def asked(*wanted: MetadataRequestTopic) -> list[tuple[int, bytes]]:
+        found = alice.request(MetadataRequest(list(wanted), allow_auto_topic_creation=False))
+        return sorted((one.error_code, one.topic_id) for one in found.topics)
+
+    hidden, missing = MetadataRequestTopic(name=topic), MetadataRequestTopic(name=f"{topic}-missing")
+    refused = (Errors.TOPIC_AUTHORIZATION_FAILED, bytes(16))
+    assert asked(hidden, missing) == [refused, refused]
+    assert asked(MetadataRequestTopic(topic_id=known.topic_id, name=None)) == [(refused[0], known.topic_id)]
+    assert topic not in {one.name for one in alice.request(MetadataRequest(None)).topics}
+    set_acls(admin, rules(f"alice: READ topic {topic}*"))  # which contains DESCRIBE
+    assert asked(hidden) == [(0, known.topic_id)]
+    assert asked(missing) == [(Errors.UNKNOWN_TOPIC_OR_PARTITION, bytes(16))]
+
+
+def test_a_missing_topic_is_created_with_the_right_to_create_it(admin: RawClient, alice: RawClient, topic: str) -> None:
+    def ask(name: str) -> int:
+        (found,) = alice.request(MetadataRequest([MetadataRequestTopic(name=name)])).topics
+        return found.error_code
+
+    set_acls(admin, rules(f"alice: DESCRIBE topic {topic}*"))
+    assert ask(f"{topic}-a") == Errors.TOPIC_AUTHORIZATION_FAILED
+    assert not admin.leaders(f"{topic}-a")
+    set_acls(admin, rules(f"alice: DESCRIBE topic {topic}*", f"alice: CREATE topic {topic}-b"))
+    wait_until(lambda: ask(f"{topic}-b") == 0, 10, "the topic")
+    assert ask(f"{topic}-a") == Errors.TOPIC_AUTHORIZATION_FAILED
+    set_acls(admin, rules(f"alice: DESCRIBE topic {topic}*", "alice: CREATE cluster"))
+    wait_until(lambda: ask(f"{topic}-c") == 0, 10, "the topic")
+
+
+def test_the_last_permission_goes_and_a_denial_is_stronger(
+    guarded: Cluster, admin: RawClient, alice: RawClient, topic: str
+) -> None:
+    admin.create_topic(topic)
+
+    def may_read() -> bool:
+        return fetched(alice.request(fetch([topic]), 12)) == {topic: 0}
+
+    for lines, expected in (
+        ([], False),
+        ([f"alice: READ topic {topic}"], True),
+        ([], False),
+        (["*: READ topic *"], True),
+        (["*: READ topic *", f"deny alice: READ topic {topic[:-1]}*"], False),
+        (["*: READ topic *", "deny bob: READ topic *"], True),
+        ([f"alice: READ topic {topic} from 127.0.0.1"], True),
+        ([f"alice: READ topic {topic} from 10.0.0.1"], False),
+        (["alice: ALL topic *", "deny *: DESCRIBE topic *"], True),
+        ([f"Group:alice: READ topic {topic}"], False),
+    ):
+        set_acls(admin, rules(*lines))
+        assert may_read() is expected, lines
+    with guarded.raw() as other:  # a super user
+        assert fetched(other.request(fetch([topic]), 12)) == {topic: 0}
+
+
+def test_rules_are_created_found_and_deleted(admin: RawClient, topic: str) -> None:
+    creations = [
+        AclCreation(2, topic, 3, "User:alice", "*", 3, 3),
+        AclCreation(2, "", 3, "User:alice", "*", 3, 3),
+        AclCreation(4, "my-cluster", 3, "User:alice", "*", 3, 3),
+        AclCreation(4, "kafka-cluster", 3, "User:alice", "*", 7, 3),
+        AclCreation(2, topic, 3, "alice", "*", 3, 3),
+        AclCreation(2, topic, 4, "User:alice", "*", 3, 2),
+        AclCreation(2, topic, 3, "User:alice", "*", 3, 3),
+    ]
+    bad = Errors.INVALID_REQUEST
+    response = admin.request(CreateAclsRequest(creations))
+    assert [one.error_code for one in response.results] == [0, bad, bad, 0, bad, 0, 0]
+    stored = rules(f"alice: READ topic {topic}", "alice: ALTER cluster", f"deny alice: READ topic {topic}*")
+    wait_until(lambda: stored_acls(admin) == set(stored), 10, "the rules")
+
+    def found(kind: int, name: str | None, pattern: int, permission: int = 1) -> int:
+        response = admin.request(DescribeAclsRequest(kind, name, pattern, None, None, 1, permission))
+        return sum(len(one.acls) for one in response.resources)
+
+    assert found(2, topic, 3) == 1
+    assert found(2, topic, 1) == 2
+    assert found(2, f"{topic}-more", 2) == 1
+    assert found(2, f"{topic}-more", 1) == 0
+    assert found(1, None, 1, 2) == 1
+    filters = [
+        DeleteAclsFilter(2, topic, 1, None, None, 1, 1),
+        DeleteAclsFilter(2, topic, 3, None, None, 1, 1),
+        DeleteAclsFilter(3, "none", 3, None, None, 1, 1),
+    ]
+    results = admin.request(DeleteAclsRequest(filters)).filter_results
+    assert [(one.error_code, len(one.matching_acls)) for one in results] == [(0, 2), (0, 1), (0, 0)]
+    wait_until(lambda: stored_acls(admin) == set(rules("alice: ALTER cluster")), 10, "the rule that is left")
+
+
+def test_committed_offsets_of_topics_that_may_be_seen(
+    guarded: Cluster, admin: RawClient, alice: RawClient, topic: str
+) -> None:
+    seen, hidden, group = f"{topic}-seen", f"{topic}-hidden", f"{topic}-group"
+    for name in (seen, hidden):
+        admin.create_topic(name)
+    with KafkaConsumer(
+        seen, hidden, group_id=group, bootstrap_servers=guarded.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        wait_until(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == 2, 20, "an assignment")
+        consumer.commit(dict.fromkeys(consumer.assignment(), 1))
+    set_acls(admin, rules(f"alice: DESCRIBE group {group}", f"alice: READ topic {seen}"))
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
+    (found,) = alice.request(request, 9).groups
+    assert {one.name for one in found.topics} == {seen}
+
+
+def heartbeat(group: str, *, names: list[str] | None = None, regex: str | None = None) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id="A" * 22,
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=names,
+        subscribed_topic_regex=regex,
+        topic_partitions=[],
+    )
+
+
+def test_a_regular_expression_matches_what_the_member_may_see(admin: RawClient, alice: RawClient, topic: str) -> None:
+    seen, hidden, group = f"{topic}-seen", f"{topic}-hidden", f"{topic}-group"
+    for name in (seen, hidden):
+        admin.create_topic(name)
+    set_acls(admin, rules(f"alice: READ group {group}", f"alice: READ topic {seen}"))
+    assert alice.request(heartbeat(group, names=[seen, hidden])).error_code == Errors.TOPIC_AUTHORIZATION_FAILED
+
+    def joined() -> bool:
+        return alice.request(heartbeat(group, regex=f"{topic}.*")).error_code == 0
+
+    wait_until(joined, 20, "the coordinator")
+
+    def assigned(client: RawClient) -> object:
+        (found,) = client.request(ConsumerGroupDescribeRequest([group])).groups
+        if found.error_code:
+            return found.error_code
+        return {one.topic_name for member in found.members for one in member.target_assignment.topic_partitions}
+
+    def all_assigned() -> bool:
+        alice.request(heartbeat(group, regex=f"{topic}.*"))
+        return assigned(admin) == {seen}
+
+    wait_until(all_assigned, 20, "an assignment")
+    assert assigned(alice) == {seen}
+    set_acls(admin, rules(f"alice: READ group {group}"))
+    assert assigned(alice) == Errors.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_transaction_whose_rights_go_away(guarded: Cluster, admin: RawClient, topic: str) -> None:
+    admin.create_topic(topic)
+    login = {
+        "bootstrap_servers": guarded.address("SASL_PLAINTEXT"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "alice-secret",
+    }
+    set_acls(admin, rules(f"alice: WRITE topic {topic}", f"alice: WRITE transactional_id {topic}"))
+    with KafkaProducer(login, transactional_id=topic) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"first").result(20)
+        set_acls(admin, rules(f"alice: WRITE transactional_id {topic}"))
+        with pytest.raises(TopicAuthorizationFailedError):
+            producer.send(topic, b"second").result(20)
+        producer.abort_transaction()
+    with KafkaConsumer(
+        bootstrap_servers=guarded.bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe([topic])
+        assert not list(consumer.poll(1000))
+
+
+def test_kafkas_tool_manages_rules(guarded: Cluster, admin: RawClient, topic: str) -> None:
+    command = ("AclCommand", "--bootstrap-server", guarded.bootstrap_servers)
+    added = ("--allow-principal", "User:alice", "--consumer", "--topic", topic, "--group", "g")
+    tools().run(*command, "--add", *added)
+    expected = set(rules(f"alice: READ,DESCRIBE topic {topic}", "alice: READ group g"))
+    wait_until(lambda: stored_acls(admin) == expected, 10, "the rules")
+    assert f"name={topic}, patternType=LITERAL" in tools().run(*command, "--list", "--topic", topic).stdout
+    tools().run(*command, "--remove", "--force", *added)
+    wait_until(lambda: stored_acls(admin) == set(), 10, "no rule")
+
+
+@pytest.mark.embedded_only("Apache Kafka's own tests show that it stores rules")
+def test_rules_are_there_after_a_kill(tmp_path) -> None:
+    options = {"users": {"alice": "secret"}, "data_dir": tmp_path}
+    with EmbeddedCluster(acls=["alice: ALTER cluster", "alice: DESCRIBE cluster"], **options) as cluster:  # type: ignore[arg-type]
+        login = cluster.login("alice")
+        cluster.kill()
+        cluster.restart()
+        with KafkaAdminClient(**login) as admin:
+            assert admin.create_topics(["t"], raise_errors=False)["t"] is not None
+    with EmbeddedCluster(config={"authorizer.class.name": ""}, **options) as cluster:  # type: ignore[arg-type]
+        assert "2 access control lists have no effect" in cluster.log()
+
+
+@pytest.mark.embedded_only("Its log has another form")
+def test_the_log_names_what_was_denied() -> None:
+    with EmbeddedCluster(data_dir=":memory:", users={"alice": "secret"}, acls=[]) as cluster:
+        with KafkaAdminClient(**cluster.login("alice")) as admin, pytest.raises(ClusterAuthorizationFailedError):
+            admin.list_config_resources()
+        line = "pyconsumer.authorizer: User:alice is DENIED DESCRIBE_CONFIGS on CLUSTER kafka-cluster from 127.0.0.1"
+        deadline = time.monotonic() + 5
+        while line not in cluster.log() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert line in cluster.log()

@@ -1,0 +1,156 @@
+"""Users of SCRAM: the requests with Kafka's errors on both brokers, Kafka's tool, logins on the embedded one."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyconsumer import KafkaAdminClient
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import AuthenticationError, Errors
+from pyconsumer.network.sasl import Scram
+from pyconsumer.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from pyconsumer.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from pyconsumer.protocol.messages.metadata import MetadataRequest
+from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from pyconsumer.structs import TopicPartition
+from tests.support.cluster import Cluster
+from tests.support.java import tools
+from tests.support.process import wait_until
+from tests.support.raw_client import RawClient
+
+SALT, SALTED = b"s" * 16, b"p" * 64
+
+
+def alter(client: RawClient, deletions: list = [], upsertions: list = []) -> dict[str, int]:  # noqa: B006
+    response = client.request(
+        AlterUserScramCredentialsRequest(
+            [ScramCredentialDeletion(*one) for one in deletions],
+            [ScramCredentialUpsertion(*one, SALT, SALTED) for one in upsertions],
+        )
+    )
+    return {one.user: one.error_code for one in response.results}
+
+
+def describe(client: RawClient, *users: str) -> dict[str, object]:
+    response = client.request(DescribeUserScramCredentialsRequest([UserName(name) for name in users] or None))
+    assert response.error_code == 0
+    return {
+        one.user: one.error_code or sorted((info.mechanism, info.iterations) for info in one.credential_infos)
+        for one in response.results
+    }
+
+
+def expect(client: RawClient, expected: dict[str, object]) -> None:
+    """Wait for users' credentials. Apache Kafka's broker reads a change some milliseconds after its controller."""
+    wait_until(lambda: describe(client, *expected) == expected, 10, f"{expected}")
+
+
+def test_users_are_created_changed_and_removed(cluster: Cluster, topic: str) -> None:
+    name, other = f"{topic}-a", f"{topic}-b"
+    with cluster.raw() as client:
+        assert alter(client, [], [(name, 1, 4096), (other, 2, 16384)]) == {name: 0, other: 0}
+        assert alter(client, [], [(name, 2, 8192)]) == {name: 0}
+        expect(client, {name: [(1, 4096), (2, 8192)], other: [(2, 16384)]})
+        assert describe(client).keys() >= {name, other}
+        assert alter(client, [(name, 1)]) == {name: 0}
+        expect(client, {name: [(2, 8192)]})
+        assert alter(client, [(name, 2), (other, 2)]) == {name: 0, other: 0}
+        expect(client, {name: Errors.RESOURCE_NOT_FOUND})
+
+
+def test_a_user_with_an_error_is_left_as_it_was(cluster: Cluster, topic: str) -> None:
+    twice, good, gone = f"{topic}-twice", f"{topic}-good", f"{topic}-gone"
+    with cluster.raw() as client:
+        assert alter(
+            client,
+            [(gone, 1), ("", 1), (twice, 1)],
+            [("u0", 0, 4096), ("u3", 3, 4096), ("few", 1, 4095), ("many", 1, 16385), (good, 1, 4096), (twice, 2, 4096)],
+        ) == {
+            gone: Errors.RESOURCE_NOT_FOUND,
+            "": Errors.UNACCEPTABLE_CREDENTIAL,
+            twice: Errors.RESOURCE_NOT_FOUND,
+            "u0": Errors.UNSUPPORTED_SASL_MECHANISM,
+            "u3": Errors.UNSUPPORTED_SASL_MECHANISM,
+            "few": Errors.UNACCEPTABLE_CREDENTIAL,
+            "many": Errors.UNACCEPTABLE_CREDENTIAL,
+            good: 0,
+        }
+        assert alter(client, [], [(twice, 1, 4096), (twice, 2, 4096)]) == {twice: Errors.DUPLICATE_RESOURCE}
+        assert alter(client, [(good, 1)], [(good, 2, 4096)]) == {good: Errors.DUPLICATE_RESOURCE}
+        expect(client, {good: [(1, 4096)], twice: Errors.RESOURCE_NOT_FOUND})
+        assert describe(client, good, good) == {good: Errors.DUPLICATE_RESOURCE}
+        assert alter(client, [(good, 1)]) == {good: 0}
+
+
+def login(address: str, mechanism: str, user: str, password: str) -> dict[str, str]:
+    return {
+        "bootstrap_servers": address,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+    }
+
+
+@pytest.fixture(scope="module")
+def secured() -> EmbeddedCluster:
+    with EmbeddedCluster(
+        data_dir=":memory:", users={"alice": "alice-secret"}, listeners=("SASL_PLAINTEXT", "PLAINTEXT")
+    ) as made:
+        yield made
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_user_from_the_start_logs_in_by_each_mechanism(secured: EmbeddedCluster, mechanism: str) -> None:
+    with KafkaAdminClient(login(secured.bootstrap_servers, mechanism, "alice", "alice-secret")) as admin:
+        assert admin.list_topics() == []
+    for user, password in (("alice", "wrong"), ("eve", "alice-secret")):
+        with (
+            KafkaAdminClient(login(secured.bootstrap_servers, mechanism, user, password)) as admin,
+            pytest.raises(AuthenticationError),
+        ):
+            admin.list_topics()
+
+
+def test_messages_without_headers_after_version_0_of_the_handshake(secured: EmbeddedCluster) -> None:
+    scram = Scram("SCRAM-SHA-256", "alice", "alice-secret")
+    with RawClient(secured.bootstrap_servers) as client:
+        assert client.versions
+        assert client.request(SaslHandshakeRequest(scram.name), 0).error_code == 0
+        message: bytes | None = scram.first()
+        while message is not None:
+            client.send_bytes(len(message).to_bytes(4, "big") + message)
+            message = scram.respond(client.receive_frame())
+        assert client.request(MetadataRequest([])).brokers
+
+
+def test_a_request_in_the_middle_of_a_login_and_another_mechanism_later(secured: EmbeddedCluster) -> None:
+    scram = Scram("SCRAM-SHA-256", "alice", "alice-secret")
+    with RawClient(secured.bootstrap_servers) as client:
+        assert client.versions
+        client.request(SaslHandshakeRequest(scram.name), 1)
+        assert client.request(SaslAuthenticateRequest(scram.first())).error_code == 0
+        assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == Errors.ILLEGAL_SASL_STATE
+        client.send(MetadataRequest([]), 5)
+        assert client.closed_by_broker
+
+
+def test_kafkas_tool_manages_users(secured: EmbeddedCluster) -> None:
+    address = secured.address("PLAINTEXT")
+    command = ("ConfigCommand", "--bootstrap-server", address, "--entity-type", "users", "--entity-name", "bob")
+    tools().run(*command, "--alter", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=bob-secret]")
+    with KafkaAdminClient(login(secured.bootstrap_servers, "SCRAM-SHA-256", "bob", "bob-secret")) as admin:
+        admin.create_topics(["made-by-bob"])
+        assert admin.list_offsets({TopicPartition("made-by-bob", 0): -1})
+    assert "SCRAM-SHA-256=iterations=8192" in tools().run(*command, "--describe").stdout
+    tools().run(*command, "--alter", "--delete-config", "SCRAM-SHA-256")
+    with (
+        KafkaAdminClient(login(secured.bootstrap_servers, "SCRAM-SHA-256", "bob", "bob-secret")) as admin,
+        pytest.raises(AuthenticationError),
+    ):
+        admin.list_topics()

@@ -1,0 +1,122 @@
+"""``pyconsumer acls``, ``pyconsumer users``, and a broker of one's own with users and rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyconsumer import KafkaProducer
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.cli import _run
+from pyconsumer.errors import TopicAuthorizationFailedError
+from tests.behaviour.test_cli import COMMAND
+from tests.support.process import GuardedProcess, wait_until
+
+Here = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        users={"admin": "admin-secret"},
+        acls=[],
+        listeners=("SASL_PLAINTEXT",),
+        config={"super.users": "User:admin"},
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def here(secured: EmbeddedCluster, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Here:
+    """Run a command as the administrator, whose login is in a file."""
+    settings = tmp_path / "admin.properties"
+    login = secured.login("admin", style="java")
+    settings.write_text("".join(f"{name}={value}\n" for name, value in login.items()))
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        status = _run([*arguments, "--config", str(settings)])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return command
+
+
+def test_rules_are_added_listed_and_removed(here: Here, tmp_path: Path) -> None:
+    rule, denial = "alice: READ,WRITE topic orders", "deny eve: ALL topic orders* from 10.0.0.7"
+    assert here("acls", "add", rule, "--dry-run") == (
+        0,
+        "would add: alice: READ topic orders\nwould add: alice: WRITE topic orders\n",
+        "",
+    )
+    assert here("acls", "list") == (0, "", "there are no such rules\n")
+    (tmp_path / "rules").write_text(f"# who may do what\n\n{denial}\nalice: READ group billing\n")
+    status, out, _ = here("acls", "add", rule, f"@{tmp_path / 'rules'}")
+    assert (status, len(out.splitlines())) == (0, 4)
+    assert here("acls", "add", "alice: READ topic orders") == (0, "present: alice: READ topic orders\n", "")
+    status, out, _ = here("acls", "list", "--json", "--type", "topic", "--name", "orders-new")
+    assert [json.loads(line)["rule"] for line in out.splitlines()] == [denial]
+    status, out, _ = here("acls", "list", "--user", "alice")
+    assert "User:alice\tALLOW\tREAD\tgroup\tbilling\tliteral\t*" in out
+    assert here("acls", "remove", denial, "--dry-run")[1] == f"would remove: {denial}\n"
+    status, out, _ = here("acls", "remove", rule, denial, "bob: READ topic x", "alice: READ group billing", "--json")
+    assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["removed"] * 3 + ["absent", "removed"]
+    assert here("acls", "list") == (0, "", "there are no such rules\n")
+
+
+def test_mistakes_with_rules(here: Here, tmp_path: Path) -> None:
+    assert here("acls", "add", "alice may read")[0] == 2
+    status, _, err = here("acls", "add", "alice: REED topic orders")
+    assert (status, "'REED' is none of ALL, READ" in err) == (2, True)
+    status, _, err = here("acls", "add", f"@{tmp_path / 'none'}")
+    assert (status, "No such file" in err) == (2, True)
+
+
+def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secured: EmbeddedCluster) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("carol-secret\n")
+    given = ("--password-file", str(secret))
+    assert here("users", "set", "carol", *given, "--dry-run") == (0, "would create carol (SCRAM-SHA-512)\n", "")
+    assert here("users", "set", "carol", *given) == (0, "created carol (SCRAM-SHA-512)\n", "")
+    status, out, _ = here("users", "set", "carol", *given, "--iterations", "8192", "--json")
+    assert json.loads(out) == {"outcome": "changed", "user": "carol", "mechanism": "SCRAM-SHA-512"}
+    _, out, _ = here("users", "list", "carol")
+    assert out.splitlines()[1] == "carol\tSCRAM-SHA-512\t8192"
+    login = secured.login("admin", mechanism="SCRAM-SHA-512") | {
+        "sasl_plain_username": "carol",
+        "sasl_plain_password": "carol-secret",
+    }
+    with KafkaProducer(login) as producer, pytest.raises(TopicAuthorizationFailedError):
+        producer.send("orders", b"x").result(10)
+    assert here("users", "delete", "carol", "--dry-run")[1] == "would delete carol (SCRAM-SHA-512)\n"
+    assert here("users", "delete", "carol") == (0, "deleted carol (SCRAM-SHA-512)\n", "")
+    assert here("users", "delete", "carol") == (1, "", "Error: there is no SCRAM user 'carol'\n")
+    (tmp_path / "empty").write_text("\n")
+    assert here("users", "set", "carol", "--password-file", str(tmp_path / "empty"))[0] == 2
+
+
+def test_a_broker_with_users_and_rules(tmp_path: Path) -> None:
+    (tmp_path / "users.properties").write_text("alice=alice-secret\n")
+    command = [
+        *COMMAND,
+        *("broker", "--port", "0", "--users", str(tmp_path / "users.properties")),
+        *("--acl", "alice: WRITE,CREATE topic orders"),
+    ]
+    with GuardedProcess(command, output=tmp_path / "out") as process:
+        wait_until(lambda: "listening on" in (tmp_path / "out").read_text(), 30, "the broker listens")
+        address = (tmp_path / "out").read_text().split("listening on ")[1].split()[0]
+        login = {
+            "bootstrap_servers": address,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "SCRAM-SHA-256",
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": "alice-secret",
+        }
+        with KafkaProducer(login) as producer:
+            assert producer.send("orders", b"x").result(20).offset == 0
+            with pytest.raises(TopicAuthorizationFailedError):
+                producer.send("payments", b"x").result(20)
+        assert process.running
