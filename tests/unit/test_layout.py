@@ -24,14 +24,25 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "settings", "generic", "background_log", "child_python", "lazy_names", "metrics"},
+    {
+        "errors",
+        "structs",
+        "clock",
+        "settings",
+        "generic",
+        "background_log",
+        "child_python",
+        "lazy_names",
+        "metrics",
+        "telemetry",
+    },
     {"protocol", "assignors"},
     {"network"},
     {"schemas"},
     {"consumer", "producer", "admin", "broker"},
     {"exactly_once", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
-    {"spark", "aio", "testing"},
+    {"spark", "aio", "testing", "opentelemetry"},
     {"workers"},
     {"compat"},
     {"cli", "__main__"},
