@@ -72,6 +72,9 @@ class Telemetry(Protocol):
     def processing(self, client: Client, work: Any) -> AbstractContextManager[Any]:
         """Return a context manager around the processing of a record, of several, or of an Arrow table."""
 
+    def flush(self) -> None:
+        """Export what is left, because this process is about to end without its exit handlers."""
+
     def sending(
         self,
         client: Client,

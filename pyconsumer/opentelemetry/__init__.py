@@ -65,7 +65,7 @@ class PyconsumerInstrumentor:
             complete = tracer is not None and meter is not None
             if tracer is not None and _drops_all(tracer):
                 tracer = None
-            active = None if tracer is None and meter is None else Observer(tracer, meter, names)
+            active = None if tracer is None and meter is None else Observer(tracer, meter, names, (tracers, meters))
             hooks.attach(active, None if complete else look)
 
         look()

@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -38,6 +39,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _TYPES: Final = {"send": "send", "receive": "receive", "process": "process", "commit": "settle"}
+_FLUSH_MS: Final = 2_000
 _CACHED: Final = 4096  # sets of attributes
 
 
@@ -72,9 +74,17 @@ class Observer:
         tracer: makes the spans. None makes none, and sends no context.
         meter: makes the four instruments. None counts nothing.
         renamed: the sets of names to use.
+        providers: have the exporters.
     """
 
-    def __init__(self, tracer: Tracer | None, meter: Meter | None, renamed: Sequence[names.Renamed]) -> None:
+    def __init__(
+        self,
+        tracer: Tracer | None,
+        meter: Meter | None,
+        renamed: Sequence[names.Renamed],
+        providers: Sequence[object] = (),
+    ) -> None:
+        self._providers = providers
         self.tracer = tracer
         self.renamed = renamed
         self.meters = None if meter is None else _Instruments(meter)
@@ -200,6 +210,13 @@ class Observer:
         if span is not None:
             _fail(span, error)
             span.end()
+
+    @_quiet
+    def flush(self) -> None:
+        for provider in self._providers:
+            flush = getattr(provider, "force_flush", None)
+            if flush is not None:
+                flush(_FLUSH_MS)
 
     # -- commits -----------------------------------------------------------------------------------------------------
 
@@ -335,6 +352,8 @@ class _Processing:
     def __init__(self, observer: Observer, client: Client, work: Any) -> None:
         self._observer, self._client = observer, client
         single = hasattr(work, "headers") and hasattr(work, "topic")
+        if not single and isinstance(work, Mapping):  # the result of a poll
+            work = [record for records in work.values() for record in records]
         self._records: Sequence[Any] = [work] if single else _first_records(work)
         self._count = 1 if single else len(work)
         first = self._records[0] if self._records else None
@@ -397,15 +416,7 @@ class _Processing:
 
 def _first_records(work: Any) -> list[Any]:
     """Return some records of a collection, for links. A table of Arrow has none."""
-    if hasattr(work, "schema"):
-        return []
-    records = work.records() if hasattr(work, "records") else work
-    found: list[Any] = []
-    for record in records:
-        found.append(record)
-        if len(found) == MOST_RECORDS:
-            break
-    return found
+    return [] if hasattr(work, "schema") else list(islice(work, MOST_RECORDS))
 
 
 def _link(span: Span, headers: Any) -> None:

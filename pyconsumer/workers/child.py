@@ -64,6 +64,8 @@ def serve(
         try:
             records = pipe.recv()
         except (EOFError, OSError):
+            if hooks.active is not None:
+                hooks.active.flush()
             return  # each record is pickled by itself, so a bad one is an error of its own
         results: list[BaseException | bytes | None] = []
         reported = time.monotonic()
