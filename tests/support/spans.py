@@ -36,7 +36,7 @@ class Recorder:
     def spans(self, operation: str | None = None) -> list[ReadableSpan]:
         """Return the spans that have ended, of one operation if it is named."""
         found = self._exporter.get_finished_spans()
-        return [span for span in found if operation in (None, (span.attributes or {})["messaging.operation.name"])]
+        return [span for span in found if operation in (None, (span.attributes or {}).get("messaging.operation.name"))]
 
     def points(self, name: str) -> dict[tuple[str, str | None, str | None], float]:
         """Return an instrument's values, or counts of values, by operation, topic and error."""
