@@ -84,8 +84,8 @@ class Telemetry(Protocol):
         key: Any = None,
         tombstone: bool = False,
         partition: Any = None,
-    ) -> Sending:
-        """Note that a record is sent."""
+    ) -> Sending | None:
+        """Note that a record is sent. None if nothing is to be told of it."""
 
     def sending_many(self, client: Client, topic: str, count: int, *, carries: bool = False) -> Sending:
         """Note that many records are sent by one call. ``carries`` if its headers go with each of them."""

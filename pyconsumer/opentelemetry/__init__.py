@@ -13,8 +13,9 @@ No other module imports this package. It needs the extra ``[opentelemetry]``.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider
@@ -26,6 +27,10 @@ from pyconsumer.opentelemetry.observer import Observer
 from pyconsumer.telemetry import hooks
 
 __all__ = ["PyconsumerInstrumentor"]
+
+#: Descriptions of samplers that drop each span, and of those that drop each span without a parent.
+_DROPS_ALL: Final = re.compile(r"AlwaysOffSampler$|TraceIdRatioBased\{0(\.0*)?\}$")
+_DROPS_ROOTS: Final = re.compile(r"ParentBased\{root:(AlwaysOffSampler|TraceIdRatioBased\{0(\.0*)?\}),")
 
 
 class PyconsumerInstrumentor:
@@ -42,7 +47,8 @@ class PyconsumerInstrumentor:
         """Observe all clients of this process, also those that exist already.
 
         As long as there is no provider, clients work as without this call. It is looked for again whenever a client is
-        created. A provider whose sampler is ``ALWAYS_OFF`` counts as none: there are no spans, and no context is sent.
+        created. A provider whose sampler drops every span (``ALWAYS_OFF``, a ratio of 0) counts as none: no context is
+        sent either. With ``ParentBased`` around such a sampler the same is so for calls without a current span.
 
         Args:
             tracer_provider: makes the spans. By default the global one.
@@ -63,9 +69,13 @@ class PyconsumerInstrumentor:
             if _is_real(meters):
                 meter = meters.get_meter("pyconsumer", pyconsumer.__version__, schema_url(names))
             complete = tracer is not None and meter is not None
-            if tracer is not None and _drops_all(tracer):
+            sampler = _description(tracer)
+            if _DROPS_ALL.match(sampler):
                 tracer = None
-            active = None if tracer is None and meter is None else Observer(tracer, meter, names, (tracers, meters))
+            active = None
+            if tracer is not None or meter is not None:
+                drops_roots = bool(_DROPS_ROOTS.match(sampler))
+                active = Observer(tracer, meter, names, (tracers, meters), drops_roots=drops_roots)
             hooks.attach(active, None if complete else look)
 
         look()
@@ -99,7 +109,7 @@ def _is_real(provider: object) -> bool:
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
-def _drops_all(tracer: Tracer) -> bool:
-    """Return whether the sampler of the SDK's tracer drops each span, whatever its parent."""
+def _description(tracer: Tracer | None) -> str:
+    """Return the text by which the sampler of the SDK's tracer describes itself."""
     sampler = getattr(tracer, "sampler", None)
-    return sampler is not None and sampler.get_description() == "AlwaysOffSampler"
+    return "" if sampler is None else str(sampler.get_description())

@@ -75,6 +75,7 @@ class Observer:
         meter: makes the four instruments. None counts nothing.
         renamed: the sets of names to use.
         providers: have the exporters.
+        drops_roots: True if the sampler drops each span without a parent. Then none is started.
     """
 
     def __init__(
@@ -83,9 +84,12 @@ class Observer:
         meter: Meter | None,
         renamed: Sequence[names.Renamed],
         providers: Sequence[object] = (),
+        *,
+        drops_roots: bool = False,
     ) -> None:
         self._providers = providers
         self.tracer = tracer
+        self._drops_roots = drops_roots
         self.renamed = renamed
         self.meters = None if meter is None else _Instruments(meter)
         self.measured = functools.lru_cache(_CACHED)(self._measured)
@@ -129,7 +133,7 @@ class Observer:
         began_ns: int | None = None,
     ) -> Span | None:
         """Start a span. Return None if no spans are made."""
-        if self.tracer is None:
+        if self.tracer is None or (self._drops_roots and not _has_parent(context)):
             return None
         return self.tracer.start_span(
             operation if topic is None else f"{operation} {topic}",
@@ -158,11 +162,17 @@ class Observer:
 
     @_quiet
     def received(self, client: Client, polled: Mapping[TopicPartition, Sequence[Any]], seconds: float) -> None:
-        counts = [(tp, len(records)) for tp, records in polled.items()]
-        span = self._received(client, counts, seconds)
-        if span is not None:
-            if span.is_recording():
-                _link(span, (record.headers for records in polled.values() for record in records))
+        counts = None
+        if self.meters is not None or len(polled) > 1:
+            counts = [(tp, len(records)) for tp, records in polled.items()]
+            span = self._received(client, counts, seconds)
+        else:  # the short way of a poll that may cost little more than this
+            (tp,) = polled
+            span = self.start(client, "receive", tp.topic, tp.partition, began_ns=_began_ns(seconds))
+        if span is not None and span.is_recording():
+            if counts is None:
+                span.set_attribute(names.BATCH_SIZE, sum(map(len, polled.values())))
+            _link(span, (record.headers for records in polled.values() for record in records))
             span.end()
 
     @_quiet
@@ -260,12 +270,11 @@ class Observer:
         key: Any = None,
         tombstone: bool = False,
         partition: Any = None,
-    ) -> Sending:
+    ) -> Sending | None:
         sending = _Sending(self, client, topic, 1, headers)
         try:
-            own = contexts_of([headers])  # a context that the application has set
             number = partition if isinstance(partition, int) else None
-            links = [Link(context) for context in own]
+            links = [Link(one) for one in contexts_of([headers])] if headers else ()  # set by the application
             span = sending.span = self.start(client, "send", topic, number, kind=SpanKind.PRODUCER, links=links)
             if span is not None:
                 sending.headers = with_context(headers, trace.set_span_in_context(span))
@@ -273,7 +282,7 @@ class Observer:
                     self.describe(span, key, tombstone=tombstone)
         except Exception:
             _failed()
-        return sending
+        return None if sending.span is None and self.meters is None else sending
 
     def sending_many(self, client: Client, topic: str, count: int, *, carries: bool = False) -> Sending:
         sending = _Sending(self, client, topic, count, None)
@@ -422,6 +431,10 @@ def _first_records(work: Any) -> list[Any]:
 def _link(span: Span, headers: Any) -> None:
     for context in contexts_of(headers):
         span.add_link(context)
+
+
+def _has_parent(context: Context | None) -> bool:
+    return trace.get_current_span(context).get_span_context().is_valid
 
 
 def _kind_of(error: BaseException | None) -> str | None:

@@ -334,7 +334,7 @@ class ProducerDelegate:
 
     def observed_send_steps(self, topic: str, *record: Any) -> Steps[FutureRecordMetadata]:
         """Do the same as :meth:`send_steps`, and tell ``hooks.active`` of it."""
-        return observed_send(self.send_steps, self._client(), topic, *record)
+        return observed_send(self.send_at_once, self.send_steps, self._client(), topic, *record)
 
     def _client(self) -> Client:
         return Client(self.config.client_id, None, self.metadata.cluster_id)

@@ -18,6 +18,7 @@ __all__ = ["observed_send", "observed_send_many"]
 
 
 def observed_send(
+    send_at_once: Callable[..., FutureRecordMetadata | None],
     send: Callable[..., Steps[FutureRecordMetadata]],
     client: Client,
     topic: str,
@@ -27,11 +28,19 @@ def observed_send(
     partition: int | None,
     timestamp_ms: int | None,
 ) -> Steps[FutureRecordMetadata]:
-    """Send a record by ``send``, and tell of it and of its outcome."""
+    """Send a record, and tell of it and of its outcome.
+
+    Args:
+        send_at_once, send: the two ways to send. The first one returns None if the second one is needed.
+        client, topic, value, key, headers, partition, timestamp_ms: the record.
+    """
     active = hooks.active
     if active is None:
         return (yield from send(topic, value, key, headers, partition, timestamp_ms))
     sending = active.sending(client, topic, headers, key=key, tombstone=value is None, partition=partition)
+    if sending is None:
+        at_once = send_at_once(topic, value, key, headers, partition, timestamp_ms)
+        return (yield from send(topic, value, key, headers, partition, timestamp_ms)) if at_once is None else at_once
     try:
         future = yield from send(topic, value, key, sending.headers, partition, timestamp_ms)
     except BaseException as error:

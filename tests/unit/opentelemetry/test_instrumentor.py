@@ -15,13 +15,20 @@ pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, ParentBased, Sampler, SamplingResult
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    Decision,
+    ParentBased,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
 
 import pyconsumer
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
-from pyconsumer.telemetry import hooks
+from pyconsumer.telemetry import Client, hooks
 from tests.support.spans import recording
 
 _NOWHERE = "127.0.0.1:1"
@@ -92,10 +99,27 @@ def test_providers_of_the_api_alone_count_as_none() -> None:
 
 
 def test_a_sampler_that_always_drops_counts_as_none() -> None:
-    with recording(sampler=ALWAYS_OFF, metrics=False):
-        assert hooks.active is None
-    with recording(sampler=ParentBased(ALWAYS_OFF), metrics=False):
-        assert hooks.active is not None, "a parent may be recorded"
+    for sampler in (ALWAYS_OFF, TraceIdRatioBased(0.0)):
+        with recording(sampler=sampler, metrics=False):
+            assert hooks.active is None
+    with recording(sampler=TraceIdRatioBased(0.01), metrics=False):
+        assert hooks.active is not None
+
+
+@pytest.mark.parametrize("root", [ALWAYS_OFF, TraceIdRatioBased(0)])
+def test_a_sampler_that_drops_all_roots_costs_no_span(servers: str, root: Sampler) -> None:
+    with recording(sampler=ParentBased(root), metrics=False) as recorder:
+        active = hooks.active
+        assert active is not None, "a parent may be recorded"
+        client = Client("c")
+        assert active.sending(client, "t", None) is None
+        remote = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(1))
+        with trace.use_span(trace.NonRecordingSpan(remote)):
+            sending = active.sending(client, "t", None)
+            assert sending is not None
+            assert sending.headers
+            sending.sent(None)
+        assert [span.parent.span_id for span in recorder.spans() if span.parent] == [2]
 
 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
