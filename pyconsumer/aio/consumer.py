@@ -28,7 +28,7 @@ from pyconsumer.consumer.calls import DEFAULT_CLOSE_TIMEOUT_MS, ConsumerCalls
 from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Offsets
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, WakeupError
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
 from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
@@ -162,6 +162,9 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
                 point_out_milliseconds(name, timeout_ms)
             steps = delegate.fetched(deadline, drain)
             return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
+        except KafkaError as error:
+            delegate.observation.failed(error)
+            raise
         except (KeyboardInterrupt, SystemExit) as error:
             delegate.on_interrupt(error)
             raise

@@ -15,7 +15,7 @@ from pyconsumer.aio.consumer import AsyncKafkaConsumer
 from pyconsumer.aio.driver import LONGEST_TURN_S
 from pyconsumer.consumer.arguments import check_max_records
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.errors import IllegalStateError
+from pyconsumer.errors import IllegalStateError, KafkaError
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import TopicPartition
@@ -118,6 +118,9 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             deadline = self._deadline(timeout_ms)
             steps = delegate.fetched_apart(deadline, drain, check=self.raise_failure, on_due=driver.recheck)
             return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
+        except KafkaError as error:
+            delegate.observation.failed(error)
+            raise
         except (KeyboardInterrupt, SystemExit) as error:
             delegate.on_interrupt(error)
             raise

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, Self, overload, runtime_checkable
 
@@ -626,6 +626,27 @@ class AsyncConsumer(Protocol[K, V]):
             lags = [metric for metric in consumer.metric_table() if metric.name == "records-lag"]
         """
         raise not_written("metric_table")
+
+    def processing(self, work: Any) -> AbstractContextManager[Any]:
+        """Return a context manager around the processing of a record: OpenTelemetry's span ``process``.
+
+        An exception of the block sets the status of the span, and is raised. Without OpenTelemetry this does nothing.
+        Any thread may call this. Workers do it themselves.
+
+        Args:
+            work: a record. Or several: a list, the result of :meth:`poll`, or a batch of :meth:`poll_arrow`.
+
+        Returns:
+            A context manager that gives the span, or None if there is none.
+
+        Source: OpenTelemetry's semantic conventions for messaging spans.
+
+        Example::
+
+            with consumer.processing(record):
+                handle(record)
+        """
+        raise not_written("processing")
 
     def wakeup(self) -> None:
         """Make the call that is waiting raise ``WakeupError``. If no call is waiting, the next one raises it.

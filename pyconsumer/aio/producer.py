@@ -35,6 +35,7 @@ from pyconsumer.producer.loop_bridge import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+from pyconsumer.telemetry import hooks
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -209,6 +210,10 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         self._sends += 1
         if not self._sends % SENDS_PER_CHECK:
             await self._driver.yield_if_due()
+        if hooks.active is not None:
+            return await self._driver.run(
+                self._delegate.observed_send_steps(topic, value, key, headers, partition, timestamp_ms)
+            )
         future = self._delegate.send_at_once(topic, value, key, headers, partition, timestamp_ms)
         if future is not None:
             return future

@@ -10,6 +10,7 @@ from pyconsumer.aio.producer import SENDS_PER_CHECK, AsyncKafkaProducer
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordToSend
 from pyconsumer.producer.implementation import FutureRecordMetadata
+from pyconsumer.telemetry import hooks
 
 __all__ = ["WrappedProducer"]
 
@@ -43,7 +44,7 @@ class WrappedProducer(AsyncKafkaProducer[Any, Any]):
         It returns None now and then, too, so that ``send`` lets other tasks run. Call :meth:`bind` before.
         """
         sends = self._sends + 1
-        if not sends % SENDS_PER_CHECK:
+        if not sends % SENDS_PER_CHECK or hooks.active is not None:
             return None  # send counts it
         self._sends = sends
         return self._delegate.send_at_once(topic, value, key, headers, partition, timestamp_ms)

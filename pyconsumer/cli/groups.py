@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from pyconsumer.admin import ConfigResource, ConfigResourceType, GroupDescription, KafkaAdminClient
+from pyconsumer.cli.export import export
 from pyconsumer.cli.options import (
     Listing,
     as_json,
@@ -28,13 +29,14 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["command"]
 
 
-@click.group(help="List, describe, watch, reset, alter and delete consumer groups.")
+@click.group(help="List, describe, watch, export, reset, alter and delete consumer groups.")
 def command() -> None:
     pass
 
 
 command.add_command(reset_offsets)
 command.add_command(watch)
+command.add_command(export)
 
 
 @command.command("list")

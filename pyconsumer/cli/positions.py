@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
 from pyconsumer.consumer.finished_gaps import FinishedRun, decode_finished
 from pyconsumer.errors import KafkaError
-from pyconsumer.structs import TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Row", "positions_of"]
+__all__ = ["Row", "ends_of", "positions_of", "rows_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,24 @@ def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: i
         KafkaError: the cluster could not be reached in time, or access was denied.
     """
     committed = admin.list_group_offsets(group.group_id, timeout_ms=timeout_ms)
+    assigned = {tp for member in group.members for tp in member.assignment}
+    return rows_of(group, committed, ends_of(admin, sorted(set(committed) | assigned), timeout_ms))
+
+
+def rows_of(
+    group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], ends: Mapping[TopicPartition, int]
+) -> list[Row]:
+    """Return the progress of a group by partition, from its committed offsets and the ends of the logs."""
     owners = {tp: member for member in group.members for tp in member.assignment}
-    partitions = sorted(set(committed) | set(owners))
-    ends = _ends(admin, partitions, timeout_ms)
     rows = []
-    for tp in partitions:
+    for tp in sorted(set(committed) | set(owners)):
         found = committed.get(tp)
         finished = () if found is None else tuple(decode_finished(found.offset, found.metadata or ""))
         rows.append(Row(tp, None if found is None else found.offset, ends.get(tp), owners.get(tp), finished))
     return rows
 
 
-def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+def ends_of(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
     """Return the ends of the logs that exist."""
     # For a deleted topic the request would look for a leader until the timeout. Its lag is unknown.
     there = set(admin.list_topics(include_internal=True, timeout_ms=timeout_ms)) if partitions else set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.consumer.arguments import check_max_records
@@ -15,6 +15,7 @@ from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
 from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
 from pyconsumer.protocol.records.columns import bitmap_of
 from pyconsumer.structs import TopicPartition
+from pyconsumer.telemetry import hooks
 
 if TYPE_CHECKING:
     import pyarrow
@@ -322,6 +323,12 @@ class ArrowPoll:
 
     def batch(self, runs: Runs | None) -> pyarrow.RecordBatch:
         """Return the taken records as a record batch."""
+        batch = self._batch(runs)
+        if hooks.active is not None:
+            self._delegate.observation.columns(list(runs or ()), partial(_headers, batch))
+        return batch
+
+    def _batch(self, runs: Runs | None) -> pyarrow.RecordBatch:
         try:
             if self._sides:
                 if self.is_unsettled:
@@ -341,3 +348,11 @@ class ArrowPoll:
     def _put_back(self) -> None:
         """Revert the positions: without memory for them, the records have not reached the application."""
         self._delegate.fetcher.buffer.roll_back()
+
+
+def _headers(batch: pyarrow.RecordBatch, most: int) -> list[list[tuple[str, bytes | None]]]:
+    """Return the headers of the first rows, or nothing if there is no such column."""
+    if "headers" not in batch.schema.names:
+        return []
+    rows = batch.column("headers").slice(0, most).to_pylist()
+    return [[(one["key"], one["value"]) for one in row or ()] for row in rows]

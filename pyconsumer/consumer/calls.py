@@ -14,6 +14,7 @@ import os
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pyconsumer import background_log
@@ -29,6 +30,7 @@ from pyconsumer.generic import K, V, generic_alias, refuse_pickling
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.network.futures import Steps
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
+from pyconsumer.telemetry import hooks
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -105,6 +107,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
+        hooks.client_opened()
         sink = options.get("on_record_error", options.get("on.record.error"))
         check = getattr(sink, "check_consumer", None)
         if check is not None:
@@ -256,6 +259,9 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
     def metric_table(self) -> list[Metric]:
         return self._metric_source.table()
+
+    def processing(self, work: Any) -> AbstractContextManager[Any]:
+        return self._delegate.observation.processing(work)
 
     def wakeup(self) -> None:
         self._network.wakeup()

@@ -104,6 +104,7 @@ class CompletedFetch:
         charged, charged_decompressed: bytes counted at the last :meth:`charge`: in total, and only decompressed ones.
         blocks: True if the partition must not be fetched until this fetch has been removed. That is so for an error,
             and for a batch with a damaged header, since the next fetch could not continue after it.
+        is_begun: True once iteration has taken records.
         is_paused: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
         raw: decoded records that are not deserialized yet.
         ready: records that were decoded ahead for iteration. The next record is the last in the list.
@@ -119,6 +120,7 @@ class CompletedFetch:
         "error",
         "fetch_epoch",
         "frame",
+        "is_begun",
         "is_paused",
         "raw",
         "ready",
@@ -144,13 +146,17 @@ class CompletedFetch:
         self.error = error
         self.frame = frame
         self.charged = self.charged_decompressed = 0
-        self.dropped = self.is_paused = False
+        self.dropped = self.is_paused = self.is_begun = False
         self._source = buffer, check_crcs, aborted, form
         self.raw = self.ready = _NO_RECORDS
         self.cursor = cursor = Cursor(
             tp, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted, form=form
         )
         self.blocks = (cursor.size_bytes < len(buffer) and not cursor.has_incomplete_batch) or error is not None
+
+    def begin(self) -> None:
+        """Note that iteration takes records."""
+        self.is_begun = True
 
     @property
     def is_current(self) -> bool:

@@ -1,7 +1,8 @@
-"""``ConsumerContext``: the objects that the parts of one consumer share."""
+"""Objects that the parts of one consumer share: ``ConsumerContext`` has most of them."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyconsumer.clock import Clock
@@ -12,7 +13,7 @@ from pyconsumer.network.metadata import Metadata
 if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
-__all__ = ["ConsumerContext"]
+__all__ = ["Checked", "ConsumerContext"]
 
 
 class ConsumerContext(NamedTuple):
@@ -31,3 +32,24 @@ class ConsumerContext(NamedTuple):
     metadata: Metadata
     subscriptions: SubscriptionState
     clock: Clock
+
+
+class Checked:
+    """The time up to which calls may take buffered records without any other check (rule 6 of :mod:`.delegate`).
+
+    Attributes:
+        next_check_at: that time, in monotonic seconds. If it is in the past, the next call checks everything.
+    """
+
+    __slots__ = ("next_check_at",)
+
+    def __init__(self) -> None:
+        self.next_check_at = -math.inf
+
+    def extend(self, until: float) -> None:
+        """Let calls take records without a check until the time ``until``."""
+        self.next_check_at = until
+
+    def end(self) -> None:
+        """Make the next call check everything. Any thread may call this."""
+        self.next_check_at = -math.inf

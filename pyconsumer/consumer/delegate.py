@@ -15,7 +15,7 @@ Rules of ``poll``
    each call checks the sockets once without waiting, as in Java. Otherwise the group would wait for this member until
    everything buffered has been returned.
 6. Rules 2 to 5 are not checked in every call. After a check, calls that find records take them without another one
-   until :attr:`Checked.next_check_at`, at most :data:`CHECK_LIFETIME_S` later. Serving the sockets, any other call of
+   until :attr:`.Checked.next_check_at`, at most :data:`CHECK_LIFETIME_S` later. Serving the sockets, any other call of
    the consumer and a change that the heartbeat thread reports end that at once. (On an event loop every call checks:
    its sockets are served between calls.)
 
@@ -48,11 +48,12 @@ from pyconsumer.consumer.arguments import (
 )
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.consumer.context import Checked, ConsumerContext
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
+from pyconsumer.consumer.observation import Observation
 from pyconsumer.consumer.partition_state import FetchPosition, FetchState, current_leader
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
@@ -77,6 +78,7 @@ from pyconsumer.structs import (
     SubscriptionPattern,
     TopicPartition,
 )
+from pyconsumer.telemetry import hooks
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.arrivals import Arrivals
@@ -100,27 +102,6 @@ MOST_AHEAD: Final = 500
 _CHECK_RESPONSE_S: Final = 0.002
 
 
-class Checked:
-    """The time up to which calls may take buffered records without any other check (rule 6).
-
-    Attributes:
-        next_check_at: that time, in monotonic seconds. If it is in the past, the next call checks everything.
-    """
-
-    __slots__ = ("next_check_at",)
-
-    def __init__(self) -> None:
-        self.next_check_at = -math.inf
-
-    def extend(self, until: float) -> None:
-        """Let calls take records without a check until the time ``until``."""
-        self.next_check_at = until
-
-    def end(self) -> None:
-        """Make the next call check everything. Any thread may call this."""
-        self.next_check_at = -math.inf
-
-
 class ConsumerDelegate:
     """The consumer's work without the waiting: fetches, positions, subscription, commits.
 
@@ -129,7 +110,7 @@ class ConsumerDelegate:
         coordinator: group membership and commits. None if there is no group.
         interceptors: they see records before these are returned.
         metrics: the consumer's counters.
-        checked: see :class:`Checked`. The heartbeat thread also calls its ``end``.
+        checked: see :class:`.Checked`. The heartbeat thread also calls its ``end``.
         form: the class of the records to return. None returns ``ConsumerRecord``.
     """
 
@@ -149,6 +130,7 @@ class ConsumerDelegate:
         self.metrics = metrics
         metrics.watch(self.subscriptions, read_committed=self.config.read_committed)
         self.fetcher = Fetcher(context, metrics, form)
+        self.observation = Observation(context, metrics, self.fetcher.buffer)
         self._topics = TopicMetadataFetcher(context)
         self._all_partitions = AllPartitions(context) if coordinator is None else None
         self._committed_call: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
@@ -505,10 +487,13 @@ class ConsumerDelegate:
         taken = self.fetcher.buffer.commit_taken()
         if taken is not None and taken[1]:
             self.metrics.on_records(*taken)
+            if hooks.active is not None:
+                self.observation.taken(*taken)
 
     def on_interrupt(self, error: BaseException) -> None:
         """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
         if isinstance(error, Exception):
+            self.observation.failed(error)
             return
         self._interrupted = again = True
         self.checked.end()
@@ -542,6 +527,8 @@ class ConsumerDelegate:
             if record is None:
                 return None
             self.metrics.on_records(TopicPartition(record.topic, record.partition), 1)
+            if hooks.active is not None:
+                self.observation.iterated(record)
             if self.subscriptions.changed:
                 self._send_quietly()
             if not self.interceptors.consumes:
@@ -598,6 +585,8 @@ class ConsumerDelegate:
         if self.subscriptions.changed:
             self._send_quietly()
         self.metrics.on_polled(found)
+        if hooks.active is not None:
+            self.observation.polled(found)
         return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:

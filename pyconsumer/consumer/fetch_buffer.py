@@ -58,6 +58,9 @@ class FetchBuffer:
         budget: counts the memory that is in use.
         convert: see :data:`Convert`. None returns records unchanged.
         ahead: the threads that decompress waiting fetches, or None.
+
+    Attributes:
+        begun: of how many fetches iteration has taken records.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class FetchBuffer:
         self._convert = convert
         self._ahead = ahead
         self._ahead_bytes = 0  # charged for what is decompressed ahead
+        self.begun = 0
         self._queue: deque[CompletedFetch] = deque()
         self._paused_fetches: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
@@ -225,6 +229,9 @@ class FetchBuffer:
         if self._pending:
             self._pending.clear()
         while (fetch := self._head(False)) is not None:
+            if not fetch.is_begun:
+                fetch.begin()
+                self.begun += 1
             try:
                 record = fetch.take_one(ahead, self._convert)
             except Exception as error:
@@ -246,6 +253,11 @@ class FetchBuffer:
             return []
         self._prefetched = fetch, len(fetch.ready)
         return fetch.ready
+
+    def decoded_ahead(self, most: int) -> list[ConsumerRecord[Any, Any]]:
+        """Return the records, at most ``most``, that follow the one that :meth:`next_record` has returned last."""
+        fetch = self._queue[0] if self._queue else None
+        return [] if fetch is None else fetch.ready[: -most - 1 : -1]
 
     def commit_taken(self) -> tuple[TopicPartition, int] | None:
         """Move the position past the records that were taken from :meth:`prefetched`.

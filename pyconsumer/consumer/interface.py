@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overload, runtime_checkable
 
@@ -386,6 +387,27 @@ class ImmediateCalls(Protocol):
         Example::
 
             lags = [metric for metric in consumer.metric_table() if metric.name == "records-lag"]
+        """
+        ...
+
+    def processing(self, work: Any) -> AbstractContextManager[Any]:
+        """Return a context manager around the processing of a record: OpenTelemetry's span ``process``.
+
+        An exception of the block sets the status of the span, and is raised. Without OpenTelemetry this does nothing.
+        Any thread may call this. Workers do it themselves.
+
+        Args:
+            work: a record. Or several: a list, the result of :meth:`poll`, or a batch of :meth:`poll_arrow`.
+
+        Returns:
+            A context manager that gives the span, or None if there is none.
+
+        Source: OpenTelemetry's semantic conventions for messaging spans.
+
+        Example::
+
+            with consumer.processing(record):
+                handle(record)
         """
         ...
 

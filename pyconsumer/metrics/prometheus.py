@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 
 from pyconsumer.metrics.source import Metric, MetricSource, open_sources
 
-__all__ = ["MetricsServer", "collector", "name_of", "serve"]
+__all__ = ["MetricsServer", "collector", "name_of", "serve", "serve_collector"]
 
 
 def name_of(domain: str, metric: Metric) -> str:
@@ -128,7 +128,12 @@ def serve(port: int, host: str = "127.0.0.1") -> MetricsServer:
 
         server = pyconsumer.metrics.serve(9400)
     """
+    return serve_collector(collector(), port, host)
+
+
+def serve_collector(source: Collector, port: int, host: str) -> MetricsServer:
+    """Serve the metrics of a collector. Arguments and errors are those of :func:`serve`."""
     registry = CollectorRegistry()
-    registry.register(collector())
+    registry.register(source)
     server, thread = start_http_server(port, host, registry=registry)
     return MetricsServer(server, thread)

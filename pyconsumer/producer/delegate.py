@@ -52,6 +52,7 @@ from pyconsumer.producer.implementation import Appender, BatchResult, FutureReco
 from pyconsumer.producer.interceptors import ProducerInterceptors
 from pyconsumer.producer.metric_scopes import ProducerScopes
 from pyconsumer.producer.metrics import CallTimings
+from pyconsumer.producer.observation import observed_send, observed_send_many
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
@@ -63,6 +64,7 @@ from pyconsumer.protocol.records import record_size_bound
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pyconsumer.telemetry import Client, hooks
 
 if TYPE_CHECKING:
     import pyarrow
@@ -129,6 +131,7 @@ class ProducerDelegate:
         Raises:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
         """
+        hooks.client_opened()
         options: dict[str, Any] = {**(configs or {}), **settings}
         if key_serializer is not None:
             options["key_serializer"] = key_serializer
@@ -329,6 +332,13 @@ class ProducerDelegate:
             yield from self._acknowledged_steps(future)
         return future
 
+    def observed_send_steps(self, topic: str, *record: Any) -> Steps[FutureRecordMetadata]:
+        """Do the same as :meth:`send_steps`, and tell ``hooks.active`` of it."""
+        return observed_send(self.send_at_once, self.send_steps, self._client(), topic, *record)
+
+    def _client(self) -> Client:
+        return Client(self.config.client_id, None, self.metadata.cluster_id)
+
     def _serialized_steps(
         self, topic: str, headers: Any, key: Any, value: Any, pending: PendingError
     ) -> Steps[tuple[bytes | None, bytes | None, Any]]:
@@ -424,6 +434,25 @@ class ProducerDelegate:
 
         The generator also yields between batches, so that other tasks can run.
         """
+        if hooks.active is None:
+            return self._send_many_steps(topic, values, keys, partition, timestamp_ms)
+        rows = list(values)
+
+        def send(headers: Any) -> Steps[FutureRecords]:
+            return self._send_many_steps(topic, rows, keys, partition, timestamp_ms, headers)
+
+        return observed_send_many(send, self._client(), topic, len(rows), carries=True)
+
+    def _send_many_steps(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Any = None,
+    ) -> Steps[FutureRecords]:
+        """Send many records, all of them with the same headers."""
         rows = list(values)
         row_keys = None if keys is None else list(keys)
         if row_keys is not None and len(row_keys) != len(rows):
@@ -433,12 +462,12 @@ class ProducerDelegate:
         transactions = self.transactions
         try:
             while at < len(rows):
-                if self.is_plain and (transactions is None or transactions.is_open):
+                if self.is_plain and not headers and (transactions is None or transactions.is_open):
                     at = self._appender.append_many(topic, rows, row_keys, at, partition, timestamp_ms, runs)
                     if at == len(rows):
                         break
                 key = None if row_keys is None else row_keys[at]
-                future = yield from self.send_steps(topic, rows[at], key, None, partition, timestamp_ms)
+                future = yield from self.send_steps(topic, rows[at], key, headers, partition, timestamp_ms)
                 runs.append((*future.place, 1))
                 at += 1
                 yield YIELD
@@ -514,7 +543,12 @@ class ProducerDelegate:
     ) -> Steps[FutureRecords]:
         from pyconsumer.producer.arrow import send_steps  # pyarrow is optional
 
-        return send_steps(self.send_many_steps, self.send_at_once, self.send_steps, topic, table, partition)
+        def send(_: Any = None) -> Steps[FutureRecords]:
+            return send_steps(self._send_many_steps, self.send_at_once, self.send_steps, topic, table, partition)
+
+        if hooks.active is None:
+            return send()
+        return observed_send_many(send, self._client(), topic, table.num_rows, carries=False)
 
     @contextlib.contextmanager
     def flushing(self) -> Iterator[list[BatchResult]]:

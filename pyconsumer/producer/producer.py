@@ -33,6 +33,7 @@ from pyconsumer.producer.interface import Producer
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pyconsumer.telemetry import hooks
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -147,6 +148,9 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
+        if hooks.active is not None:
+            observed = self._delegate.observed_send_steps(topic, value, key, headers, partition, timestamp_ms)
+            return drive(observed, math.inf, _poll_nothing, self._now)
         transactions = self._transactions
         if self._is_plain and (transactions is None or transactions.is_open):
             future = self._append(topic, value, key, headers, partition, timestamp_ms)

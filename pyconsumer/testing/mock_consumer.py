@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -68,6 +69,7 @@ from pyconsumer.structs import (
     SubscriptionPattern,
     TopicPartition,
 )
+from pyconsumer.telemetry import Client, processing
 from pyconsumer.testing.planned_errors import PlannedErrors
 
 if TYPE_CHECKING:
@@ -670,6 +672,9 @@ class MockConsumer(Consumer[K, V]):
 
     def metric_table(self) -> list[Metric]:
         return []
+
+    def processing(self, work: Any) -> AbstractContextManager[Any]:
+        return processing(Client("mock", self._group_id), work)
 
     def wakeup(self) -> None:
         self._woken = True

@@ -29,6 +29,7 @@ from pyconsumer.errors import (
 from pyconsumer.generic import Arrival, PendingError
 from pyconsumer.producer.loop_bridge import called
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.telemetry import hooks
 from pyconsumer.workers.batches import BatchTask, table_of
 from pyconsumer.workers.common import WorkersBase, WorkersSettings, copy_of
 from pyconsumer.workers.dead_letters import Letter
@@ -256,7 +257,7 @@ class AsyncWorkers(WorkersBase):
         try:
             value = None
             if record is not None:
-                value = await (self._handle(record) if timeout is None else self._in_time(record, timeout))
+                value = await (self._handled(record) if timeout is None else self._in_time(record, timeout))
             if value is not None and self._producer is not None:
                 results = self._results_of(value)
                 if self._transactions is None:
@@ -312,10 +313,17 @@ class AsyncWorkers(WorkersBase):
                 raise error
             return found[0] if found else None
 
+    def _handled(self, record: Any) -> Awaitable[Any]:
+        return self._handle(record) if hooks.active is None else self._observed(record)
+
+    async def _observed(self, record: Any) -> Any:
+        with self._consumer.processing(record):
+            return await self._handle(record)
+
     async def _in_time(self, record: Any, seconds: float) -> Any:
         try:
             async with asyncio.timeout(seconds) as limit:
-                return await self._handle(record)
+                return await self._handled(record)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -20,6 +20,7 @@ from pyconsumer.errors import (
     WakeupError,
 )
 from pyconsumer.structs import TopicPartition
+from pyconsumer.telemetry import hooks
 from pyconsumer.workers.batches import BatchTask, table_of
 from pyconsumer.workers.common import WorkersBase, WorkersSettings
 from pyconsumer.workers.dead_letters import Letter
@@ -171,6 +172,7 @@ class Workers(WorkersBase):
             self._concurrency,
             self._timeout,
             has_results=self._producer is not None,
+            client=self._client,
         )
 
     def _loop(self, pool: Pool, *, until_caught_up: bool) -> None:
@@ -236,7 +238,7 @@ class Workers(WorkersBase):
             value = None
             try:
                 if record is not None:
-                    value = self._handle(record)
+                    value = self._handle(record) if hooks.active is None else self._observed(record)
             except Exception as error:
                 return self.after_failure(task, error)
             if self._producer is None or value is None:
@@ -249,6 +251,10 @@ class Workers(WorkersBase):
             self._schedule.abort(task, error)
             if self._run_in == "inline":
                 raise
+
+    def _observed(self, record: Any) -> Any:
+        with self._consumer.processing(record):
+            return self._handle(record)
 
     def argument(self, task: Task) -> Any:
         """Return the argument of the function: a record, a list or a table. None if the consumer skips them all.

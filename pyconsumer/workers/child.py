@@ -24,6 +24,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
+from pyconsumer.telemetry import Client, hooks
 from pyconsumer.workers.dead_letters import safe_text
 from pyconsumer.workers.results import records_of
 
@@ -37,7 +38,14 @@ TAKEN_BACK: Final = 4  #: mark of a record that the owner has taken back
 _REPORT_S: Final = 0.005
 
 
-def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, lock: Any, has_results: bool = False) -> None:
+def serve(
+    pipe: Connection,
+    handle: Callable[[Any], Any],
+    marks: Any,
+    lock: Any,
+    has_results: bool = False,
+    client: Client | None = None,
+) -> None:
     """Process records until the pipe ends.
 
     Args:
@@ -47,7 +55,9 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, lock: Any,
         marks: bytes in shared memory, one for each record of a list.
         lock: guards the beginning of a record.
         has_results: True if the function's value is of interest.
+        client: the consumer that has polled the records, for the hooks of this process.
     """
+    hooks.client_opened()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     pipe.send(([], True))
@@ -55,6 +65,8 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, lock: Any,
         try:
             records = pipe.recv()
         except (EOFError, OSError):
+            if hooks.active is not None:
+                hooks.active.flush()
             return  # each record is pickled by itself, so a bad one is an error of its own
         results: list[BaseException | bytes | None] = []
         reported = time.monotonic()
@@ -63,7 +75,7 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, lock: Any,
                 if marks[place] == TAKEN_BACK:
                     break
                 marks[place] = RUNNING
-            result = _call(handle, record, has_results)
+            result = _call(handle, record, has_results, client)
             results.append(result)
             now = time.monotonic()
             failed = isinstance(result, BaseException)
@@ -76,9 +88,17 @@ def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any, lock: Any,
         pipe.send((results, True))
 
 
-def _call(handle: Callable[[Any], Any], record: bytes, has_results: bool) -> BaseException | bytes | None:
+def _call(
+    handle: Callable[[Any], Any], record: bytes, has_results: bool, client: Client | None
+) -> BaseException | bytes | None:
     try:
-        value = handle(pickle.loads(record))
+        work = pickle.loads(record)
+        active = hooks.active
+        if active is None or client is None:
+            value = handle(work)
+        else:
+            with active.processing(client, work):
+                value = handle(work)
         found = records_of(value) if has_results else None
         return pickle.dumps(found) if found else None
     except BaseException as error:

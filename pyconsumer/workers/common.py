@@ -46,6 +46,7 @@ from pyconsumer.errors import (
 from pyconsumer.exactly_once import check_consumer
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.telemetry import Client
 from pyconsumer.workers.batches import BatchSchedule, BatchTask, tasks_of
 from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
 from pyconsumer.workers.results import ProducerRecord, check_producer, records_of
@@ -194,6 +195,7 @@ class WorkersBase:
         self._exactly_once = exactly_once
         self._transactions: Transactions | None = None
         self._consumer: Any = consumer
+        self._client = Client(config.client_id, config.group_id)
         self._handle = handle
         self._order: Order = order
         self._concurrency = check_count(concurrency, "concurrency")

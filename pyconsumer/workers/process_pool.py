@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, Protocol
 
 from pyconsumer.errors import KafkaTimeoutError
+from pyconsumer.telemetry import Client
 from pyconsumer.workers.child import DONE, RUNNING, TAKEN_BACK, serve
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.thread_pool import Pool
@@ -65,6 +66,7 @@ class ProcessPool(Pool):
         concurrency: most tasks in work at a time.
         timeout: longest time of a task in seconds, None without end.
         has_results: True if the owner wants what the function returns.
+        client: the consumer that polls the records, for what observes the processes.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class ProcessPool(Pool):
         concurrency: int,
         timeout: float | None,
         has_results: bool = False,
+        client: Client | None = None,
     ) -> None:
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -83,6 +86,7 @@ class ProcessPool(Pool):
         self._handle = handle
         self._timeout = timeout
         self._has_results = has_results
+        self._client = client
         self._children: set[_Child] = set()
         self._closing = False
         count = min(os.cpu_count() or 1, concurrency)
@@ -104,7 +108,7 @@ class ProcessPool(Pool):
             while (first := self._schedule.wait_for_task()) is not None:
                 chunk = self._more(first, size)
                 if child is None:
-                    child = _Child(self._context, self._handle, self._chunk, self._has_results)
+                    child = _Child(self._context, self._chunk, self._handle, self._has_results, self._client)
                     self._children.add(child)
                     if self._closing:  # perhaps close has not seen it, and nothing else would end its function
                         child.kill()
@@ -252,12 +256,12 @@ class ProcessPool(Pool):
 class _Child:
     """A worker process, seen from its thread."""
 
-    def __init__(self, context: Any, handle: Callable[[Any], Any], chunk: int, has_results: bool) -> None:
+    def __init__(self, context: Any, chunk: int, handle: Callable[[Any], Any], *rest: Any) -> None:
         self._pipe: Connection
         self._pipe, theirs = context.Pipe()
         self._marks = context.RawArray("B", chunk)
         self._lock = context.Lock()
-        arguments = (theirs, handle, self._marks, self._lock, has_results)
+        arguments = (theirs, handle, self._marks, self._lock, *rest)
         self._process = context.Process(target=serve, args=arguments, daemon=True, name="pyconsumer-worker")
         self._process.start()
         theirs.close()

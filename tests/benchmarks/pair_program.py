@@ -88,6 +88,29 @@ def spark(arguments: dict[str, Any]) -> dict[str, Any]:
     return spark_program.main({**arguments, "format": "pyconsumer", "columns": "", "jars": []})
 
 
+#: Samplers of OpenTelemetry by which the clients can be observed: the SDK's ``ALWAYS_OFF`` counts as no provider.
+SAMPLERS = ("drops", "always_off", "always_on")
+
+
+def observe(name: str) -> None:
+    """Let OpenTelemetry observe the clients of this process. Spans that are recorded are counted, and dropped."""
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
+
+    from pyconsumer.opentelemetry import PyconsumerInstrumentor
+
+    class Drops(sampling.Sampler):
+        def should_sample(self, *_: Any, **__: Any) -> sampling.SamplingResult:
+            return sampling.SamplingResult(sampling.Decision.DROP)
+
+        def get_description(self) -> str:
+            return "drops all"
+
+    sampler = {"drops": Drops(), "always_off": sampling.ALWAYS_OFF, "always_on": sampling.ALWAYS_ON}[name]
+    provider = TracerProvider(sampler=sampler)
+    provider.add_span_processor(SpanProcessor())
+    PyconsumerInstrumentor().instrument(tracer_provider=provider)
+
+
 PROGRAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "poll": read,
     "group": lambda arguments: read(arguments, group=True),
@@ -100,6 +123,8 @@ PROGRAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 def main(arguments: dict[str, Any]) -> dict[str, Any]:
     """Run one of :data:`PROGRAMS`. Fail unless the package comes from the folder that was meant."""
+    if arguments.get("sampler"):
+        observe(arguments["sampler"])
     found = PROGRAMS[arguments["program"]](arguments)
     import pyconsumer
 

@@ -83,7 +83,21 @@ def ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
 @click.option(
     "--size", default=100, show_default=True, type=click.IntRange(1), help="Bytes of the values that are read."
 )
-def main(before: Path, after: Path, pairs: int, names: tuple[str, ...], scale: float, codec: str, size: int) -> None:
+@click.option(
+    "--sampler",
+    type=click.Choice(pair_program.SAMPLERS),
+    help="Observe the clients of AFTER by OpenTelemetry with this sampler.",
+)
+def main(
+    before: Path,
+    after: Path,
+    pairs: int,
+    names: tuple[str, ...],
+    scale: float,
+    codec: str,
+    size: int,
+    sampler: str | None,
+) -> None:
     for folder in (before, after):
         if not (folder / "pyconsumer" / "__init__.py").is_file():
             raise click.UsageError(f"no package pyconsumer in {folder}")
@@ -92,11 +106,18 @@ def main(before: Path, after: Path, pairs: int, names: tuple[str, ...], scale: f
     with EmbeddedCluster() as cluster:
         server = Server(cluster)
         for name in names or tuple(pair_program.PROGRAMS):
-            _compare(setup, server, name, (before, after), pairs, codec, size)
+            _compare(setup, server, name, (before, after), pairs, codec, size, sampler)
 
 
 def _compare(
-    setup: Setup, server: Server, name: str, folders: tuple[Path, Path], pairs: int, codec: str, size: int
+    setup: Setup,
+    server: Server,
+    name: str,
+    folders: tuple[Path, Path],
+    pairs: int,
+    codec: str,
+    size: int,
+    sampler: str | None = None,
 ) -> None:
     records = setup.scaled(_RECORDS.get(name, 3_000_000))
     arguments = {"program": name, "servers": server.bootstrap_servers, "partitions": _PARTITIONS, "records": records}
@@ -107,7 +128,8 @@ def _compare(
     found: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for number in range(pairs):
         turns = (0, 1) if number % 2 == 0 else (1, 0)
-        runs = {turn: _run(folders[turn], arguments) for turn in turns}
+        observed = ({}, {"sampler": sampler})
+        runs = {turn: _run(folders[turn], arguments | observed[turn]) for turn in turns}
         found.append((runs[0], runs[1]))
         if found[-1][0]["compiled"] != found[-1][1]["compiled"]:
             raise click.ClickException(

@@ -36,6 +36,7 @@ _LAYERS = (
         "child_python",
         "lazy_names",
         "metrics",
+        "telemetry",
     },
     {"protocol", "assignors"},
     {"network"},
@@ -43,7 +44,7 @@ _LAYERS = (
     {"consumer", "producer", "admin", "broker"},
     {"exactly_once", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
-    {"spark", "aio", "testing"},
+    {"spark", "aio", "testing", "opentelemetry"},
     {"workers"},
     {"compat"},
     {"cli", "__main__"},

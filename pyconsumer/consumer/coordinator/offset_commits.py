@@ -67,6 +67,7 @@ from pyconsumer.protocol.requests.offsets import (
     topic_ids,
 )
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.telemetry import Client, hooks
 
 __all__ = [
     "AutoCommit",
@@ -448,6 +449,8 @@ class OffsetCommitter:
                 ids=ids,
             )
 
+        active = hooks.active
+        observed = None if active is None else active.committing(Client(group.client_id, group.group_id), list(offsets))
         future = self._coordinator.send(
             node,
             OffsetCommitRequest,
@@ -456,7 +459,7 @@ class OffsetCommitter:
         )
 
         def completed(done: RequestFuture[ClientResponse]) -> None:
-            metrics = self._core.metrics
+            metrics, failure = self._core.metrics, None
             try:
                 if done.exception is not None:
                     self._coordinator.failed(node.node_id, done.exception, term)
@@ -464,6 +467,7 @@ class OffsetCommitter:
                 metrics.commits.add(done.value.latency, done.value.received_at)
                 self._judge(read_offset_commit(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
+                failure = error
                 metrics.commit_failed()
                 result.fail(error)
             else:
@@ -471,6 +475,9 @@ class OffsetCommitter:
                     self._core.discovery.responded()
                 self.acknowledged += 1
                 result.complete(None)
+            finally:
+                if observed is not None:
+                    observed(failure)
 
         future.follow_with(result, completed)
         return result

@@ -10,8 +10,8 @@ from typing import Any
 from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.context import ConsumerContext
-from pyconsumer.consumer.delegate import Checked, ConsumerDelegate
+from pyconsumer.consumer.context import Checked, ConsumerContext
+from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.fetcher import Fetcher

@@ -19,6 +19,7 @@ from pyconsumer.compat.kafka.serializer.abstract import as_serializer, check_no_
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.errors import KafkaTimeoutError
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pyconsumer.telemetry import hooks
 
 __all__ = ["KafkaProducer"]
 
@@ -105,7 +106,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
             if isinstance(value, str) or isinstance(key, str):
                 check_no_text(self.config, key, value)
             quick = self._quick
-            if quick is not None:  # as there, without its frame
+            if quick is not None and hooks.active is None:  # as there, without its frame
                 future = quick(topic, value, key, headers, partition, timestamp_ms)
                 if future is not None:
                     return future  # type: ignore[return-value]  # of the class above

@@ -1,0 +1,169 @@
+"""``pyconsumer groups export``: the lag of groups for Prometheus, under the names of kafka_exporter.
+
+Groups are looked at when Prometheus scrapes, by one admin client. So a group that was deleted is not in the next
+answer, and nothing is asked for between scrapes.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from pyconsumer.admin import GroupDescription, KafkaAdminClient
+from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
+from pyconsumer.cli.notices import library_warnings
+from pyconsumer.cli.options import client_options, connected
+from pyconsumer.cli.positions import Row, ends_of, rows_of
+from pyconsumer.errors import GroupIdNotFoundError, KafkaError
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+__all__ = ["GroupLags", "export"]
+
+_UNKNOWN = -1
+#: The metrics of kafka_exporter for groups, with their labels.
+_METRICS = {
+    "kafka_consumergroup_current_offset": (
+        "The committed offset of a group. -1 without one.",
+        ("consumergroup", "topic", "partition"),
+    ),
+    "kafka_consumergroup_current_offset_sum": (
+        "The sum of a group's committed offsets of a topic.",
+        ("consumergroup", "topic"),
+    ),
+    "kafka_consumergroup_lag": (
+        "Records behind a group's committed offset. -1 if that is unknown.",
+        ("consumergroup", "topic", "partition"),
+    ),
+    "kafka_consumergroup_lag_sum": ("The sum of a group's known lags of a topic.", ("consumergroup", "topic")),
+    "kafka_consumergroup_members": ("Members of a group.", ("consumergroup",)),
+}
+_UP = "pyconsumer_groups_up"
+
+
+class _Group(NamedTuple):
+    described: GroupDescription
+    committed: dict[TopicPartition, OffsetAndMetadata]
+
+
+class GroupLags:
+    """Looks at groups when it is asked for metrics. A collector of ``prometheus-client``.
+
+    Args:
+        admin: is used by one scrape at a time.
+        include, exclude: patterns of group ids, which must match in full.
+        timeout_ms: longest time of each request.
+    """
+
+    def __init__(self, admin: KafkaAdminClient, include: str, exclude: str, timeout_ms: int) -> None:
+        self._admin = admin
+        self._include, self._exclude = re.compile(include), re.compile(exclude)
+        self._timeout_ms = timeout_ms
+        self._lock = threading.Lock()
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: a registry that asked for the names would look at all groups."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics of all groups that exist now. If the cluster does not answer, only that it is so."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        families: dict[str, Any] = {
+            name: GaugeMetricFamily(name, text, labels=labels) for name, (text, labels) in _METRICS.items()
+        }
+        up = GaugeMetricFamily(_UP, "1 if the cluster has answered this scrape, otherwise 0.")
+        try:
+            with self._lock:
+                for group, rows in self._look():
+                    _add(families, group, rows)
+            up.add_metric((), 1)
+            yield from families.values()
+        except KafkaError as error:
+            click.echo(f"Error: {error}", err=True)
+            up.add_metric((), 0)
+        yield up
+
+    def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
+        admin, timeout_ms = self._admin, self._timeout_ms
+        found: list[_Group] = []
+        for listed in admin.list_groups(timeout_ms=timeout_ms):
+            name = listed.group_id
+            if not self._include.fullmatch(name) or self._exclude.fullmatch(name):
+                continue
+            try:
+                described = admin.describe_groups([name], timeout_ms=timeout_ms)[name]
+                found.append(_Group(described, admin.list_group_offsets(name, timeout_ms=timeout_ms)))
+            except GroupIdNotFoundError:
+                continue  # it was deleted just now, or it is no group of consumers
+        partitions = {tp for group in found for tp in group.committed}
+        partitions |= {tp for group in found for member in group.described.members for tp in member.assignment}
+        ends = ends_of(admin, sorted(partitions), timeout_ms)
+        return [(group.described, rows_of(group.described, group.committed, ends)) for group in found]
+
+
+def _add(families: dict[str, Any], group: GroupDescription, rows: list[Row]) -> None:
+    name = group.group_id
+    sums: dict[str, tuple[int, int]] = {}
+    families["kafka_consumergroup_members"].add_metric((name,), len(group.members))
+    for row in rows:
+        topic, partition = row.partition
+        labels = (name, topic, str(partition))
+        offset = _UNKNOWN if row.committed is None else row.committed
+        lag = _UNKNOWN if row.lag is None else row.lag
+        families["kafka_consumergroup_current_offset"].add_metric(labels, offset)
+        families["kafka_consumergroup_lag"].add_metric(labels, lag)
+        offsets, lags = sums.get(topic, (0, 0))
+        sums[topic] = offsets + max(0, offset), lags + max(0, lag)
+    for topic, (offsets, lags) in sums.items():
+        families["kafka_consumergroup_current_offset_sum"].add_metric((name, topic), offsets)
+        families["kafka_consumergroup_lag_sum"].add_metric((name, topic), lags)
+
+
+def _pattern(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from None
+    return text
+
+
+@click.command("export")
+@connected
+@click.option("--port", type=click.IntRange(0, 65535), default=9308, show_default=True, help="0 chooses a free port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--group", "include", default=".*", show_default=True, callback=_pattern, help="Regular expression.")
+@click.option("--exclude", default="", callback=_pattern, help="Regular expression of groups to leave out.")
+def export(
+    servers: str, settings: dict[str, str], timeout_ms: int, port: int, host: str, include: str, exclude: str
+) -> None:
+    """Serve the lag of groups to Prometheus until Ctrl-C, under the names of kafka_exporter.
+
+    Each scrape looks at the groups that exist then. The patterns must match the whole name of a group.
+    """
+    try:
+        from pyconsumer.metrics.prometheus import serve_collector
+    except ImportError:
+        raise click.ClickException("this needs prometheus-client: pip install pyconsumer[prometheus]") from None
+    try:
+        with (
+            raise_on_sigterm(),
+            library_warnings(),
+            KafkaAdminClient(client_options(servers, settings)) as admin,
+        ):
+            admin.describe_cluster(timeout_ms=timeout_ms)
+            try:
+                server = serve_collector(GroupLags(admin, include, exclude, timeout_ms), port, host)
+            except OSError as error:
+                raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            with server:
+                click.echo(f"serving http://{host}:{server.port}/metrics")
+                threading.Event().wait()
+    except Terminated:
+        raise SystemExit(SIGTERM_STATUS) from None

@@ -1,0 +1,216 @@
+"""``PyconsumerInstrumentor``: when it observes, what it costs when it does not, and how it is found."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    Decision,
+    ParentBased,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
+
+import pyconsumer
+from pyconsumer import KafkaConsumer, KafkaProducer
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.opentelemetry import PyconsumerInstrumentor
+from pyconsumer.telemetry import Client, hooks
+from tests.support.spans import recording
+
+_NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def _end() -> Iterator[None]:
+    yield
+    PyconsumerInstrumentor().uninstrument()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("t", 1)
+        yield cluster.bootstrap_servers
+
+
+class _Drops(Sampler):
+    """Drops all spans, as a sampler of an application."""
+
+    def should_sample(self, *_: Any, **__: Any) -> SamplingResult:
+        return SamplingResult(Decision.DROP)
+
+    def get_description(self) -> str:
+        return "drops all"
+
+
+def test_the_entry_point_is_the_class() -> None:
+    (found,) = (one for one in entry_points(group="opentelemetry_instrumentor") if one.name == "pyconsumer")
+    assert found.load() is PyconsumerInstrumentor
+    instrumentor = PyconsumerInstrumentor()
+    assert not instrumentor.is_instrumented_by_opentelemetry
+    instrumentor.instrument(skip_dep_check=True)
+    assert instrumentor.is_instrumented_by_opentelemetry
+    assert instrumentor.instrumentation_dependencies() == ("pyconsumer",)
+
+
+def test_no_other_module_imports_it() -> None:
+    package = Path(pyconsumer.__file__).parent
+    for path in package.rglob("*.py"):
+        if path.is_relative_to(package / "opentelemetry"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names.append(node.module or "")
+            assert not [name for name in names if "opentelemetry" in name.split(".")], path
+
+
+def test_without_a_provider_nothing_is_observed_until_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    PyconsumerInstrumentor().instrument()
+    KafkaConsumer(bootstrap_servers=_NOWHERE).close()
+    assert hooks.active is None
+    provider = TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    assert hooks.active is None
+    KafkaProducer(bootstrap_servers=_NOWHERE).close()
+    assert hooks.active is not None
+    assert hooks.on_open is not None, "there is no meter provider yet"
+
+
+def test_providers_of_the_api_alone_count_as_none() -> None:
+    PyconsumerInstrumentor().instrument(
+        tracer_provider=trace.NoOpTracerProvider(), meter_provider=metrics.NoOpMeterProvider()
+    )
+    assert hooks.active is None
+
+
+def test_a_sampler_that_always_drops_counts_as_none() -> None:
+    for sampler in (ALWAYS_OFF, TraceIdRatioBased(0.0)):
+        with recording(sampler=sampler, metrics=False):
+            assert hooks.active is None
+    with recording(sampler=TraceIdRatioBased(0.01), metrics=False):
+        assert hooks.active is not None
+
+
+@pytest.mark.parametrize("root", [ALWAYS_OFF, TraceIdRatioBased(0)])
+def test_a_sampler_that_drops_all_roots_costs_no_span(servers: str, root: Sampler) -> None:
+    with recording(sampler=ParentBased(root), metrics=False) as recorder:
+        active = hooks.active
+        assert active is not None, "a parent may be recorded"
+        client = Client("c")
+        assert active.sending(client, "t", None) is None
+        remote = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(1))
+        with trace.use_span(trace.NonRecordingSpan(remote)):
+            sending = active.sending(client, "t", None)
+            assert sending is not None
+            assert sending.headers
+            sending.sent(None)
+        assert [span.parent.span_id for span in recorder.spans() if span.parent] == [2]
+
+
+def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with recording(sampler=_Drops(), metrics=False) as recorder:
+        with KafkaProducer(bootstrap_servers=servers) as producer:
+            producer.send("t", b"dropped").get(30)
+        with KafkaConsumer("t", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            assert hooks.active is not None
+            with monkeypatch.context() as patch:
+                read: list[object] = []
+                patch.setattr("pyconsumer.opentelemetry.observer._link", lambda *given: read.append(given))
+                (record,) = consumer.poll(10_000).records()
+        assert not read
+        assert recorder.spans() == []
+    ((name, value),) = record.headers
+    assert name == "traceparent"
+    assert int(value[-2:], 16) & 1 == 0, "not sampled"
+
+
+def _python_calls(call: Any) -> int:
+    """Return how many functions of Python a call enters."""
+    count = 0
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    call()
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_client_that_nobody_observes_makes_no_call_more(servers: str) -> None:
+    """Calls of Python per poll and per send: the same as if the hooks were not there, which one attribute shows."""
+    with KafkaProducer(bootstrap_servers=servers, linger_ms=10_000) as producer:
+        producer.send_many("t", [b"x"] * 5_000).get(30)
+        with KafkaConsumer(
+            "t", bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=10
+        ) as consumer:
+            consumer.poll(10_000)
+
+            def send() -> None:
+                producer.send("t", b"x")
+
+            def poll() -> None:
+                assert consumer.poll(0)
+
+            without = _python_calls(send), _python_calls(poll)
+            PyconsumerInstrumentor().instrument()  # no provider
+            assert (_python_calls(send), _python_calls(poll)) == without
+            entered: list[str] = []
+
+            def profile(frame: Any, event: str, argument: Any) -> None:
+                if event == "call":
+                    entered.append(frame.f_code.co_filename)
+
+            sys.setprofile(profile)
+            try:
+                send()
+                poll()
+            finally:
+                sys.setprofile(None)
+            assert not [name for name in entered if name.endswith(("observation.py", "telemetry.py", "observer.py"))]
+
+
+def test_a_failure_of_opentelemetry_is_logged_once_and_the_client_works_on(
+    servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    observer = sys.modules["pyconsumer.opentelemetry.observer"]
+    monkeypatch.setattr(observer._Failures, "logged", False)
+    with recording() as recorder:
+        active = hooks.active
+
+        def fails(*_: object, **__: object) -> None:
+            raise RuntimeError("out of order")
+
+        assert active is not None
+        monkeypatch.setattr(active, "start", fails)
+        with KafkaProducer(bootstrap_servers=servers) as producer:
+            producer.send("t", b"last").get(30)
+            producer.send_many("t", [b"many"]).get(30)
+        with KafkaConsumer("t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
+            found = list(consumer.poll(10_000).records())
+            with consumer.processing(found[0]):
+                pass
+            consumer.commit()
+        assert recorder.spans() == []
+    assert [record.getMessage() for record in caplog.records].count(
+        "OpenTelemetry could not be told of a call. Further failures are not logged"
+    ) == 1
