@@ -58,7 +58,7 @@ class AsyncKafkaShareConsumer(ShareCalls[K, V], AsyncShareConsumer[K, V]):
 
     Example::
 
-        async with AsyncKafkaShareConsumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+        async with AsyncKafkaShareConsumer("orders", group_id="billing", bootstrap_servers="broker:9092") as consumer:
             async for record in consumer:
                 print(record.value)
     """

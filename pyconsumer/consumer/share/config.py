@@ -108,8 +108,8 @@ SHARE_CONSUMER_SETTINGS: Final[Settings[ShareConsumerConfig]] = Settings(
             "share_acknowledgement_mode",
             "implicit",
             Choice("implicit", "explicit"),
-            "`implicit`: the next poll, or `commit`, accepts all records of the poll before. `explicit`: the application"
-            " acknowledges each record by `acknowledge` before it polls again.",
+            "`implicit`: the next poll, or `commit`, accepts all records of the poll before. `explicit`: you acknowledge"
+            " each record by `acknowledge` before you poll again.",
         ),
         Setting(
             "share_acquire_mode",

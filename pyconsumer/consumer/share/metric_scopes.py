@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyconsumer.consumer.metric_scopes import group_scope
-from pyconsumer.metrics.source import MetricSource, Scope
+from pyconsumer.metrics.source import Gauge, MetricSource, Scope
 from pyconsumer.metrics.table import SHARE_CONSUMER
 from pyconsumer.network.metric_scopes import NetworkScopes
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.share.delegate import ShareDelegate
+    from pyconsumer.metrics.windows import Readable
 
 __all__ = ["open_share_source"]
 
@@ -63,8 +64,12 @@ class _ShareScopes:
 
     def _fetches(self) -> Iterable[Scope]:
         metrics = self._metrics
-        counters = {"client": [metrics], "acknowledged": [metrics.acknowledged], "refused": [metrics.refused]}
-        gauges = {
+        counters: dict[str, Sequence[Readable]] = {
+            "client": [metrics],
+            "acknowledged": [metrics.acknowledged],
+            "refused": [metrics.refused],
+        }
+        gauges: dict[str, Gauge] = {
             "fetch_failures": lambda now: metrics.fetch_failures,
             "skipped": lambda now: self._skipped.skipped,
         }

@@ -65,8 +65,8 @@ class ShareConsumerSettings(ClientSettings, total=False):
     """
 
     share_acknowledgement_mode: Literal["implicit", "explicit"]
-    """``implicit``: the next poll, or ``commit``, accepts all records of the poll before. ``explicit``: the application
-    acknowledges each record by ``acknowledge`` before it polls again.
+    """``implicit``: the next poll, or ``commit``, accepts all records of the poll before. ``explicit``: you acknowledge
+    each record by ``acknowledge`` before you poll again.
     """
 
     share_acquire_mode: Literal["batch_optimized", "record_limit"]
