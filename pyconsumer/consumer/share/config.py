@@ -108,7 +108,7 @@ SHARE_CONSUMER_SETTINGS: Final[Settings[ShareConsumerConfig]] = Settings(
             "share_acknowledgement_mode",
             "implicit",
             Choice("implicit", "explicit"),
-            "`implicit`: the next poll, or `commit`, accepts all records of the poll before. `explicit`: you acknowledge"
+            "`implicit`: the next poll, or `commit`, accepts the records of the last poll. `explicit`: you acknowledge"
             " each record by `acknowledge` before you poll again.",
         ),
         Setting(

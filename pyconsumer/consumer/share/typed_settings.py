@@ -65,7 +65,7 @@ class ShareConsumerSettings(ClientSettings, total=False):
     """
 
     share_acknowledgement_mode: Literal["implicit", "explicit"]
-    """``implicit``: the next poll, or ``commit``, accepts all records of the poll before. ``explicit``: you acknowledge
+    """``implicit``: the next poll, or ``commit``, accepts the records of the last poll. ``explicit``: you acknowledge
     each record by ``acknowledge`` before you poll again.
     """
 
