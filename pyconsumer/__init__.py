@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.interface import ConsumerRebalanceListener as ConsumerRebalanceListener
     from pyconsumer.consumer.progress import RecordProgress as RecordProgress
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
+    from pyconsumer.consumer.share.consumer import KafkaShareConsumer as KafkaShareConsumer
+    from pyconsumer.consumer.share.interface import ShareConsumer as ShareConsumer
+    from pyconsumer.consumer.share.typed_settings import ShareConsumerSettings as ShareConsumerSettings
     from pyconsumer.consumer.typed_settings import ConsumerSettings as ConsumerSettings
     from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
     from pyconsumer.producer import KafkaProducer as KafkaProducer
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pyconsumer.producer.typed_settings import ProducerSettings as ProducerSettings
     from pyconsumer.protocol.records import ConsumerRecord as ConsumerRecord
     from pyconsumer.signals import stop_on_signals as stop_on_signals
+    from pyconsumer.structs import AcknowledgeType as AcknowledgeType
     from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pyconsumer.structs import OffsetAndMetadata as OffsetAndMetadata
     from pyconsumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AcknowledgeType": "pyconsumer.structs",
     "AdminSettings": "pyconsumer.admin.typed_settings",
     "Consumer": "pyconsumer.consumer.interface",
     "ConsumerGroupMetadata": "pyconsumer.structs",
@@ -51,11 +56,14 @@ _HOMES = {
     "KafkaAdminClient": "pyconsumer.admin",
     "KafkaConsumer": "pyconsumer.consumer.consumer",
     "KafkaProducer": "pyconsumer.producer",
+    "KafkaShareConsumer": "pyconsumer.consumer.share.consumer",
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
     "Producer": "pyconsumer.producer.interface",
     "ProducerSettings": "pyconsumer.producer.typed_settings",
     "RecordProgress": "pyconsumer.consumer.progress",
+    "ShareConsumer": "pyconsumer.consumer.share.interface",
+    "ShareConsumerSettings": "pyconsumer.consumer.share.typed_settings",
     "SubscriptionPattern": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
     "errors": "pyconsumer.errors",
@@ -64,6 +72,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AcknowledgeType",
     "AdminSettings",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -74,11 +83,14 @@ __all__ = [
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",
+    "KafkaShareConsumer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
     "ProducerSettings",
     "RecordProgress",
+    "ShareConsumer",
+    "ShareConsumerSettings",
     "SubscriptionPattern",
     "TopicPartition",
     "errors",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 __all__ = [
+    "AcknowledgeType",
     "Address",
     "BrokerMetadata",
     "ConsumerGroupMetadata",
@@ -23,6 +25,21 @@ __all__ = [
 
 #: ``make_tuple(TopicPartition, ("t", 0))`` is ``TopicPartition("t", 0)`` without a call in Python, for the hot paths.
 make_tuple: Final[Any] = tuple.__new__
+
+
+class AcknowledgeType(enum.IntEnum):
+    """What a member of a share group says about a record that it has acquired (KIP-932).
+
+    * ``ACCEPT``: the record is processed. No member gets it again.
+    * ``RELEASE``: it was not processed. A member gets it again, unless its deliveries have reached the group's limit.
+    * ``REJECT``: it cannot be processed. No member gets it again.
+    * ``RENEW``: it is still being processed. Its lock begins anew, and it stays with this member (KIP-1222).
+    """
+
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
 
 
 class Address(NamedTuple):

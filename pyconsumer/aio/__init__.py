@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from pyconsumer.aio.consumer import AsyncKafkaConsumer as AsyncKafkaConsumer
     from pyconsumer.aio.interface import AsyncConsumer as AsyncConsumer
     from pyconsumer.aio.interface import AsyncProducer as AsyncProducer
+    from pyconsumer.aio.interface import AsyncShareConsumer as AsyncShareConsumer
     from pyconsumer.aio.producer import AsyncKafkaProducer as AsyncKafkaProducer
+    from pyconsumer.aio.share_consumer import AsyncKafkaShareConsumer as AsyncKafkaShareConsumer
 
 _HOMES = {
     "AsyncConsumer": "pyconsumer.aio.interface",
@@ -23,7 +25,9 @@ _HOMES = {
     "AsyncKafkaAdminClient": "pyconsumer.aio.admin",
     "AsyncKafkaConsumer": "pyconsumer.aio.consumer",
     "AsyncKafkaProducer": "pyconsumer.aio.producer",
+    "AsyncKafkaShareConsumer": "pyconsumer.aio.share_consumer",
     "AsyncProducer": "pyconsumer.aio.interface",
+    "AsyncShareConsumer": "pyconsumer.aio.interface",
 }
 
 __all__ = [
@@ -32,7 +36,9 @@ __all__ = [
     "AsyncKafkaAdminClient",
     "AsyncKafkaConsumer",
     "AsyncKafkaProducer",
+    "AsyncKafkaShareConsumer",
     "AsyncProducer",
+    "AsyncShareConsumer",
 ]
 
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -1,4 +1,4 @@
-"""The interfaces of clients on an event loop: ``AsyncConsumer`` and ``AsyncProducer``.
+"""The interfaces of clients on an event loop, such as ``AsyncConsumer`` and ``AsyncProducer``.
 
 A program that is written for them runs with :class:`pyconsumer.aio.AsyncKafkaConsumer` and
 :class:`pyconsumer.aio.AsyncKafkaProducer`, and is tested with :class:`pyconsumer.testing.AsyncMockConsumer` and
@@ -26,12 +26,15 @@ from pyconsumer.consumer.interface import (
     StorableOffsets,
 )
 from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.consumer.share.delegate import AcknowledgementCallback, CommitResults
+from pyconsumer.consumer.share.interface import Acknowledgeable
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
 from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
+    AcknowledgeType,
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -43,7 +46,7 @@ from pyconsumer.structs import (
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["AsyncConsumer", "AsyncProducer"]
+__all__ = ["AsyncConsumer", "AsyncProducer", "AsyncShareConsumer"]
 
 
 @runtime_checkable
@@ -676,6 +679,262 @@ class AsyncConsumer(Protocol[K, V]):
                 print(record.value)
         """
         raise not_written("__anext__")
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias
+
+
+@runtime_checkable
+class AsyncShareConsumer(Protocol[K, V]):
+    """The calls of a share consumer on an event loop. See :class:`pyconsumer.ShareConsumer`."""
+
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
+        """Return records that the group has acquired for this member, or wait for records.
+
+        Each record is locked for this member until it is acknowledged, or until
+        :meth:`acquisition_lock_timeout_ms` has passed. In implicit mode the call accepts the records of the poll
+        before.
+
+        Args:
+            timeout_ms: longest time to wait if no record has arrived.
+            max_records: the most records to return. By default ``max_poll_records``.
+
+        Returns:
+            The records, by partition. Empty at the end of the time.
+
+        Raises:
+            IllegalStateError: nothing is subscribed, or a record of the last poll is not acknowledged in explicit mode.
+            WakeupError: :meth:`wakeup` was called.
+            RecordDeserializationError: a record could not be deserialized. It was released.
+            CorruptRecordError: a batch is damaged. Its records were rejected.
+            UnsupportedVersionError: the brokers do not serve share groups. The message says how to enable them.
+            GroupIdNotFoundError: the group id belongs to a group of another type.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: access is denied.
+
+        Java: ``poll``, KIP-932.
+
+        Example::
+
+            for record in await consumer.poll(timeout_ms=1000).records():
+                print(record.value)
+        """
+        raise not_written("poll")
+
+    async def commit(self, timeout_ms: float | None = None) -> CommitResults:
+        """Send the acknowledgements, and wait for their outcome.
+
+        In implicit mode the records of the last poll are accepted. In explicit mode those that are not acknowledged
+        stay acquired.
+
+        Args:
+            timeout_ms: the longest time. By default ``default_api_timeout_ms``.
+
+        Returns:
+            For each partition None, or the error of its acknowledgements: ``InvalidRecordStateError`` if a lock had
+            expired, ``NotLeaderOrFollowerError`` if the leader has moved, ``ShareSessionNotFoundError`` or
+            ``KafkaConnectionError`` if the session was lost, ``KafkaTimeoutError`` at the end of the time. The records
+            are then delivered again.
+
+        Raises:
+            WakeupError: :meth:`wakeup` was called. The acknowledgements are still sent.
+
+        Java: ``commitSync``.
+
+        Example::
+
+            results = await consumer.commit()
+            results[TopicPartition("orders", 0)]  # None
+        """
+        raise not_written("commit")
+
+    async def close(self, timeout_ms: float | None = None) -> None:
+        """Send the acknowledgements, release all other records, leave the group, and close the connections.
+
+        In implicit mode the records of the last poll are released, as nobody has said that they were processed. Call
+        :meth:`commit` before to accept them.
+
+        Args:
+            timeout_ms: the longest time, by default 30 s. It is kept with dead brokers, too.
+
+        Java: ``close``.
+
+        Example::
+
+            await consumer.close(timeout_ms=5000)
+        """
+        raise not_written("close")
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe to topics. Later polls join the group.
+
+        A new subscription replaces the previous one. An empty list has the effect of :meth:`unsubscribe`.
+
+        Args:
+            topics: names of topics. Share groups have no patterns.
+
+        Raises:
+            TypeError, ValueError: the topics are not names.
+            IllegalStateError: a callback calls this.
+
+        Example::
+
+            consumer.subscribe(["orders", "payments"])
+        """
+        raise not_written("subscribe")
+
+    def subscription(self) -> set[str]:
+        """Return the subscribed topics.
+
+        Example::
+
+            consumer.subscription()  # {'orders'}
+        """
+        raise not_written("subscription")
+
+    def unsubscribe(self) -> None:
+        """Leave the group and drop the subscription.
+
+        Acknowledgements that :meth:`acknowledge` has queued are sent. Other records of the last poll can still be
+        acknowledged, by :meth:`commit`.
+
+        Raises:
+            IllegalStateError: a callback calls this.
+
+        Example::
+
+            consumer.unsubscribe()
+        """
+        raise not_written("unsubscribe")
+
+    def acknowledge(self, record: Acknowledgeable, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
+        """Say what became of a record of the last poll, with ``share_acknowledgement_mode='explicit'``.
+
+        The next poll or :meth:`commit` sends it. Until then another type replaces it.
+
+        Args:
+            record: the record, or its topic, partition and offset.
+            type: ``ACCEPT``, ``RELEASE``, ``REJECT`` or ``RENEW``. A renewed record is returned by the next poll again,
+                and that poll fetches nothing new (as in Java).
+
+        Raises:
+            IllegalStateError: the mode is implicit, or the record was not returned by the last poll, or its
+                acknowledgement was sent already.
+
+        Java: ``acknowledge``.
+
+        Example::
+
+            consumer.acknowledge(record, AcknowledgeType.REJECT)
+            consumer.acknowledge(("orders", 0, 17))
+        """
+        raise not_written("acknowledge")
+
+    def delivery_count(self, record: Acknowledgeable) -> int:
+        """Return how often a record was delivered to members of the group, this time included.
+
+        Args:
+            record: a record of the last poll, or its topic, partition and offset.
+
+        Returns:
+            1 for the first delivery. 0 if the record is not one of the last poll, or was acknowledged.
+
+        Java: ``ConsumerRecord.deliveryCount``.
+
+        Example::
+
+            if consumer.delivery_count(record) >= 5:
+                consumer.acknowledge(record, AcknowledgeType.REJECT)
+        """
+        raise not_written("delivery_count")
+
+    def commit_async(self) -> None:
+        """Send the acknowledgements without waiting for the outcome.
+
+        In implicit mode the records of the last poll are accepted. Later calls notify the callback of
+        :meth:`set_acknowledgement_commit_callback`.
+
+        Java: ``commitAsync``.
+
+        Example::
+
+            consumer.commit_async()
+        """
+        raise not_written("commit_async")
+
+    def set_acknowledgement_commit_callback(self, callback: AcknowledgementCallback | None) -> None:
+        """Set a function that is notified of the outcome of acknowledgements.
+
+        It is called inside ``poll``, ``commit`` and ``close``, with the offsets by partition, and with the error or
+        None. On an event loop it may be a coroutine function.
+
+        Args:
+            callback: the function. None removes it.
+
+        Java: ``setAcknowledgementCommitCallback``.
+
+        Example::
+
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: print(offsets, error))
+        """
+        raise not_written("set_acknowledgement_commit_callback")
+
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """Return how long a record stays acquired, in ms. None before the first response of a broker.
+
+        After that time without an acknowledgement, the record is delivered again, to any member.
+
+        Java: ``acquisitionLockTimeoutMs``.
+
+        Example::
+
+            consumer.acquisition_lock_timeout_ms()  # 30000
+        """
+        raise not_written("acquisition_lock_timeout_ms")
+
+    def metrics(self, raw: bool = False) -> Metrics:
+        """Return the metrics, by group and name.
+
+        Args:
+            raw: has no effect. It exists for kafka-python.
+
+        Example::
+
+            consumer.metrics()["consumer-share-fetch-manager-metrics"]["records-consumed-total"]
+        """
+        raise not_written("metrics")
+
+    def metric_table(self) -> list[Metric]:
+        """Return the metrics with their tags, units and descriptions. Any thread may call this.
+
+        Example::
+
+            for metric in consumer.metric_table():
+                print(metric.group, metric.name, metric.value)
+        """
+        raise not_written("metric_table")
+
+    def wakeup(self) -> None:
+        """Make the call that waits now, or the next one, raise ``WakeupError``. Any thread may call this.
+
+        No record is lost: the next poll returns what has arrived.
+
+        Java: ``wakeup``.
+
+        Example::
+
+            signal.signal(signal.SIGTERM, lambda *_: consumer.wakeup())
+        """
+        raise not_written("wakeup")
+
+    def __aiter__(self) -> Self: ...
+
+    async def __anext__(self) -> ConsumerRecord[K, V]: ...
 
     async def __aenter__(self) -> Self: ...
 

@@ -39,6 +39,7 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 #: Deliveries to a sink that are kept at most, though nobody asks for them again, as after a seek.
 _MOST_DELIVERIES: Final = 1_000
+_ADVICE: Final = ". Seek past it, or set on_record_error"
 
 
 def _json_loads(json: ModuleType) -> Converter:
@@ -89,12 +90,16 @@ class Deserialization:
         key, value: the user's deserializers. None keeps the bytes.
         on_error: ``"raise"``, ``"skip"``, a function, or an object with ``send`` (rule 3).
         form: the class of the records to return. None returns ``ConsumerRecord``.
+        advice: the end of the message of an error that is raised.
 
     Attributes:
         skipped: how many records have been skipped.
     """
 
-    def __init__(self, key: Any, value: Any, on_error: Any = "raise", form: type | None = None) -> None:
+    def __init__(
+        self, key: Any, value: Any, on_error: Any = "raise", form: type | None = None, *, advice: str = _ADVICE
+    ) -> None:
+        self._advice = advice
         self._key = as_converter(key, "key")
         self._value = as_converter(value, "value")
         #: True if a deserializer may raise ``PendingError``.
@@ -126,7 +131,7 @@ class Deserialization:
             if isinstance(error, (PendingError, SchemaUnavailableError)):
                 return good, used, located(error, raw[used], origin)
             record = raw[used]
-            failure = failure_of(record, origin, error, self.policy)
+            failure = failure_of(record, origin, error, self.policy, advice=self._advice)
             stop = self.decide(failure)
             if stop is not None:
                 return good, used, stop
@@ -210,7 +215,9 @@ def located(error: Exception, record: ConsumerRecord, origin: str) -> Exception:
     return located
 
 
-def failure_of(record: ConsumerRecord, origin: str, error: Exception, policy: Any) -> RecordDeserializationError:
+def failure_of(
+    record: ConsumerRecord, origin: str, error: Exception, policy: Any, *, advice: str = _ADVICE
+) -> RecordDeserializationError:
     """Return the error of a record for the policy.
 
     Args:
@@ -218,9 +225,11 @@ def failure_of(record: ConsumerRecord, origin: str, error: Exception, policy: An
         origin: ``"key"`` or ``"value"``.
         error: of the deserializer.
         policy: ``on_record_error``.
+        advice: the end of the message, if the policy is to raise.
     """
     data = record.key if origin == "key" else record.value
-    advice = ". Seek past it, or set on_record_error" if policy == "raise" else ""
+    if policy != "raise":
+        advice = ""
     tp = record.topic_partition
     size = 0 if data is None else len(data)
     failure = RecordDeserializationError(

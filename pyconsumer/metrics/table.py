@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-__all__ = ["ADMIN", "CONSUMER", "CONSUMER_PROTOCOL", "PRODUCER", "Family", "Spec"]
+__all__ = ["ADMIN", "CONSUMER", "CONSUMER_PROTOCOL", "PRODUCER", "SHARE_CONSUMER", "Family", "Spec"]
 
 
 class Spec(NamedTuple):
@@ -324,6 +324,58 @@ def _consumer(internals: tuple[Spec, ...], classic: tuple[Spec, ...]) -> tuple[F
 #: The metrics of a consumer with ``group_protocol="classic"``, and with ``"consumer"`` (KIP-848).
 CONSUMER: Final = _consumer((), _CLASSIC)
 CONSUMER_PROTOCOL: Final = _consumer(_INTERNALS, ())
+
+# -- the share consumer ---------------------------------------------------------------------------------------------
+
+_SHARE_FETCH: Final = (
+    *(
+        spec
+        for spec in _FETCH
+        if spec.name not in ("records-lag-max", "records-lead-min", "records-consumed-total", "records-per-request-avg")
+    ),
+    Spec("records-consumed-total", "records", "client total records", "Records returned to the application."),
+    Spec(
+        "records-per-request-avg",
+        "records",
+        "client avg records/sized_fetches",
+        "The average number of records of a fetch.",
+    ),
+    Spec(
+        "acknowledgements-send-rate",
+        "records/s",
+        "acknowledged rate total",
+        "Records acknowledged and confirmed per second.",
+    ),
+    Spec("acknowledgements-send-total", "records", "acknowledged total total", "Records acknowledged and confirmed."),
+    Spec("acknowledgements-error-rate", "records/s", "refused rate total", "Acknowledgements that failed per second."),
+    Spec("acknowledgements-error-total", "records", "refused total total", "Acknowledgements that failed."),
+)
+_SHARE_FETCH_OURS: Final = _ours(
+    Spec("fetch-failed-total", "", "gauge fetch_failures", "Fetch requests that failed."),
+    Spec("records-skipped-total", "records", "gauge skipped", "Records that were rejected after an error."),
+)
+_SHARE_GROUP: Final = tuple(
+    spec
+    for spec in _COORDINATOR
+    if spec.name.startswith(("heartbeat", "last-heartbeat", "rebalance-", "assigned-")) and "latency" not in spec.name
+)
+#: The metrics of a share consumer.
+SHARE_CONSUMER: Final = (
+    Family(
+        "consumer-share-metrics",
+        (),
+        (
+            *_NETWORK,
+            *(spec for spec in _CONSUMER_ALONE if "poll" in spec.name and "idle" not in spec.name),
+            *_CONSUMER_OURS,
+        ),
+    ),
+    Family("consumer-share-node-metrics", ("node-id",), _NODE),
+    Family("consumer-share-coordinator-metrics", (), _SHARE_GROUP),
+    Family("consumer-share-fetch-manager-metrics", (), (*_SHARE_FETCH, *_SHARE_FETCH_OURS)),
+    _APP_INFO,
+    _COUNT,
+)
 
 # -- the producer ---------------------------------------------------------------------------------------------------
 

@@ -64,6 +64,10 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
 
 
 class ApiInfo(NamedTuple):
@@ -136,4 +140,8 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ApiInfo("consumer_group_heartbeat", "ConsumerGroupHeartbeat", 0, 1, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: ApiInfo("consumer_group_describe", "ConsumerGroupDescribe", 0, 1, 0),
     ApiKey.LIST_CONFIG_RESOURCES: ApiInfo("list_config_resources", "ListConfigResources", 0, 1, 0),
+    ApiKey.SHARE_GROUP_HEARTBEAT: ApiInfo("share_group_heartbeat", "ShareGroupHeartbeat", 1, 1, 1),
+    ApiKey.SHARE_GROUP_DESCRIBE: ApiInfo("share_group_describe", "ShareGroupDescribe", 1, 1, 1),
+    ApiKey.SHARE_FETCH: ApiInfo("share_fetch", "ShareFetch", 1, 2, 1),
+    ApiKey.SHARE_ACKNOWLEDGE: ApiInfo("share_acknowledge", "ShareAcknowledge", 1, 2, 1),
 }

@@ -43,6 +43,14 @@ _INTERFACES = (
         "The calls of a consumer of keys ``K`` and values ``V`` on an event loop. See :class:`pyconsumer.Consumer`.",
     ),
     _Interface(
+        "pyconsumer/consumer/share/interface.py",
+        ("ShareConsumer", "ShareImmediateCalls"),
+        "AsyncShareConsumer",
+        "K, V",
+        "consumer",
+        "The calls of a share consumer on an event loop. See :class:`pyconsumer.ShareConsumer`.",
+    ),
+    _Interface(
         "pyconsumer/producer/interface.py",
         ("Producer",),
         "AsyncProducer",
@@ -92,7 +100,7 @@ _ADDED = {
 '''
 }
 
-_HEAD = '''"""The interfaces of clients on an event loop: ``AsyncConsumer`` and ``AsyncProducer``.
+_HEAD = '''"""The interfaces of clients on an event loop, such as ``AsyncConsumer`` and ``AsyncProducer``.
 
 A program that is written for them runs with :class:`pyconsumer.aio.AsyncKafkaConsumer` and
 :class:`pyconsumer.aio.AsyncKafkaProducer`, and is tested with :class:`pyconsumer.testing.AsyncMockConsumer` and
@@ -105,7 +113,7 @@ Change these, not this module.
 from __future__ import annotations
 
 {imports}
-__all__ = ["AsyncConsumer", "AsyncProducer"]
+__all__ = ["AsyncConsumer", "AsyncProducer", "AsyncShareConsumer"]
 '''
 _CLASS = '''
 
@@ -144,7 +152,9 @@ def _class(interface: _Interface) -> str:
         if isinstance(node, ast.FunctionDef)
     ]
     waiting = {
-        node.name for owner, node in methods if owner != "ImmediateCalls" and node.name not in {*_IMMEDIATE, "__iter__"}
+        node.name
+        for owner, node in methods
+        if not owner.endswith("ImmediateCalls") and node.name not in {*_IMMEDIATE, "__iter__"}
     }
     ordinary = [pair for pair in methods if not pair[1].name.startswith("__")]
     special = [pair for pair in methods if pair[1].name.startswith("__")]
@@ -164,7 +174,7 @@ def _method(text: str, node: ast.FunctionDef, *, waits: bool, waiting: set[str],
     if empty:
         head = lines[first : node.end_lineno]
     signature = "\n".join(head)
-    if node.name in _RESULTS:
+    if node.name in _RESULTS and not signature.endswith("-> None:"):  # a share consumer's commit_async
         old, new = _RESULTS[node.name]
         assert old in signature, f"{node.name} no longer returns {old}"
         signature = signature.replace(old, new)

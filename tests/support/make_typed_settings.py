@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.settings.config import CLIENT_SETTINGS, Setting
 
@@ -90,6 +91,13 @@ def _parts() -> list[_Part]:
             "ConsumerSettings",
             "a consumer",
             own(CONSUMER_SETTINGS),
+            "ClientSettings",
+        ),
+        _Part(
+            "pyconsumer/consumer/share/typed_settings.py",
+            "ShareConsumerSettings",
+            "a share consumer",
+            own(SHARE_CONSUMER_SETTINGS),
             "ClientSettings",
         ),
         _Part(

@@ -14,7 +14,6 @@ its lock with the heartbeat thread.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from threading import RLock
@@ -32,7 +31,6 @@ from pyconsumer.consumer.topic_ids import follow_topic_ids, id_to_commit
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.stats import ChannelStats
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -437,25 +435,13 @@ class ConsumerCoordinator:
             if self._heartbeat.alive:
                 return
             self._heartbeat.end(within=0.0)  # Ctrl-C in its start may have hidden that it runs
-        changed = weakref.WeakMethod(self._changed_in_background)
-
-        def notice() -> None:
-            method = changed()
-            if method is not None:
-                method()
-
-        thread = HeartbeatThread(
+        thread = HeartbeatThread.of_client(
             self._core,
             self._lock,
-            make_client=partial(
-                NetworkClient,
-                self._config,
-                clock=self._clock,
-                correlation_ids=self._client.correlation_ids,
-                stats=self.background_stats,
-            ),
-            clock=self._clock,
-            changed=notice,
+            self._config,
+            self._client,
+            changed=self._changed_in_background,
+            stats=self.background_stats,
             brokers=self._metadata.brokers(),
         )
         self._heartbeat = thread  # before the start, so that Ctrl-C during the start cannot hide it from close

@@ -38,7 +38,7 @@ import math
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from pyconsumer.consumer.coordinator.consumer_group_state import (
     IN_GROUP,
@@ -65,13 +65,17 @@ from pyconsumer.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from pyconsumer.protocol.messages.share_group_heartbeat import Assignment as ShareAssignment
+from pyconsumer.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["ConsumerMembership", "new_member_id"]
+__all__ = ["ConsumerMembership", "HeartbeatFields", "new_member_id"]
+
+HeartbeatRequest = ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
+HeartbeatResponse = ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse
 
 _S = ConsumerMemberState
-_API: Final = "ConsumerGroupHeartbeat"
 
 #: Seconds between heartbeats until the coordinator has named its ``group.consumer.heartbeat.interval.ms``.
 _FIRST_HEARTBEAT_INTERVAL: Final = 5.0
@@ -121,7 +125,7 @@ def _both(first: LocalAssignment, second: LocalAssignment) -> LocalAssignment:
     return LocalAssignment(-2, partitions)
 
 
-class _HeartbeatFields(NamedTuple):
+class HeartbeatFields(NamedTuple):
     """The facts that heartbeats carry. None: not sent yet, or there is none."""
 
     rebalance_timeout: float | None = None
@@ -131,7 +135,7 @@ class _HeartbeatFields(NamedTuple):
     rack: str | None = None
     assignment: LocalAssignment | None = None
 
-    def changed_since(self, acknowledged: _HeartbeatFields) -> dict[str, Any]:
+    def changed_since(self, acknowledged: HeartbeatFields) -> dict[str, Any]:
         """Return the fields of a request that differ from those the coordinator has ``acknowledged``."""
         fields: dict[str, Any] = {}
         if self.rebalance_timeout is not None and self.rebalance_timeout != acknowledged.rebalance_timeout:
@@ -167,6 +171,10 @@ class ConsumerMembership(GroupMember):
         current, target: see the invariants of the module.
     """
 
+    _api: ClassVar = "ConsumerGroupHeartbeat"
+    _error_actions: ClassVar[Mapping[int, ErrorAction]] = CONSUMER_GROUP_HEARTBEAT
+    _remedies: ClassVar[Mapping[int, str]] = _REMEDIES
+
     def __init__(self, settings: MemberSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
         # How long its session lasts, the coordinator alone knows; the interval it will name.
         settings = replace(settings, session_timeout=math.inf, heartbeat_interval=_FIRST_HEARTBEAT_INTERVAL)
@@ -178,9 +186,9 @@ class ConsumerMembership(GroupMember):
         self._active = False
         self._topics: frozenset[str] = frozenset()
         self._regex: str | None = None
-        self._acknowledged = _HeartbeatFields()  # by the coordinator, in this incarnation
+        self._acknowledged = HeartbeatFields()  # by the coordinator, in this incarnation
         self._full_until = -math.inf
-        self._awaited: ConsumerGroupHeartbeatRequest | None = None
+        self._awaited: HeartbeatRequest | None = None
         self._urgent = False  # the next heartbeat must not wait for its interval
         self._announced = False  # a heartbeat of this incarnation has left
         self._background = False  # heartbeats have a thread
@@ -401,14 +409,8 @@ class ConsumerMembership(GroupMember):
             return False
         static = self.settings.group_instance_id is not None and not permanently
         self.log.info("leaving as %s: %s", self.member_id, reason)
-        self._leaving = Leaving(
-            ConsumerGroupHeartbeatRequest(
-                group_id=self.settings.group_id,
-                member_id=self.member_id,
-                member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH if static else LEAVE_GROUP_MEMBER_EPOCH,
-                instance_id=self.settings.group_instance_id,
-            )
-        )
+        epoch = LEAVE_GROUP_STATIC_MEMBER_EPOCH if static else LEAVE_GROUP_MEMBER_EPOCH
+        self._leaving = Leaving(self._request(epoch, {}))
         return True
 
     def _leave_as_stalled(self, now: float) -> None:
@@ -442,38 +444,42 @@ class ConsumerMembership(GroupMember):
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
         self._urgent = False
         self._announced = True
-        settings = self.settings
         joining = not self.generation.joined
-        acknowledged = _HeartbeatFields() if joining or now < self._full_until else self._acknowledged
+        acknowledged = HeartbeatFields() if joining or now < self._full_until else self._acknowledged
         owned = self.current
         if self._following is not None and acknowledged.assignment != self.current:
             owned = _both(self.current, self._following)
-        facts = _HeartbeatFields(
-            settings.rebalance_timeout,
-            self._topics,
-            self._regex,
-            settings.remote_assignor,
-            settings.rack,
-            owned,
-        )
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=settings.group_id,
-            member_id=self.member_id,
-            member_epoch=JOIN_GROUP_MEMBER_EPOCH if joining else self.generation.generation_id,
-            instance_id=settings.group_instance_id,
-            **facts.changed_since(acknowledged),
-        )
+        facts = self._facts(owned)
+        fields = facts.changed_since(acknowledged)
+        request = self._request(JOIN_GROUP_MEMBER_EPOCH if joining else self.generation.generation_id, fields)
         self._acknowledged = facts
         if self.state is _S.ACKNOWLEDGING:
             self._move(_S.STABLE if self.current == self.target else _S.RECONCILING)
-        self._reported = request.topic_partitions is not None and self.current.partitions != self.target.partitions
+        self._reported = "topic_partitions" in fields and self.current.partitions != self.target.partitions
         self._awaited = request
-        needed = 0 if request.subscribed_topic_regex is None else FIRST_VERSION_WITH_REGEX
+        needed = FIRST_VERSION_WITH_REGEX if "subscribed_topic_regex" in fields else 0
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
+
+    def _facts(self, owned: LocalAssignment) -> HeartbeatFields:
+        """Return everything that the coordinator must know, with the partitions that the member owns."""
+        settings = self.settings
+        return HeartbeatFields(
+            settings.rebalance_timeout, self._topics, self._regex, settings.remote_assignor, settings.rack, owned
+        )
+
+    def _request(self, epoch: int, fields: Mapping[str, Any]) -> HeartbeatRequest:
+        """Return a heartbeat with some fields of :class:`HeartbeatFields`."""
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self.settings.group_id,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=self.settings.group_instance_id,
+            **fields,
+        )
 
     def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """Handle the response to a heartbeat. If the response is no longer expected, it is ignored."""
-        assert isinstance(message, ConsumerGroupHeartbeatResponse)
+        assert isinstance(message, (ConsumerGroupHeartbeatResponse, ShareGroupHeartbeatResponse))
         if self._awaited is None or action.request is not self._awaited:
             self.log.debug("ignored the response to a heartbeat from before the last join")
             return
@@ -501,7 +507,7 @@ class ConsumerMembership(GroupMember):
             self._reported = False
             self.revision += 1
 
-    def _on_assignment(self, assignment: Assignment, now: float) -> None:
+    def _on_assignment(self, assignment: Assignment | ShareAssignment, now: float) -> None:
         wanted: dict[bytes, frozenset[int]] = {}
         for topic in assignment.topic_partitions:
             if any(number < 0 for number in topic.partitions):
@@ -520,10 +526,10 @@ class ConsumerMembership(GroupMember):
         elif self.state in (_S.RECONCILING, _S.JOINING) and not self._reconciling and not self._failures:
             self._move(_S.STABLE)
 
-    def _on_error(self, action: SendHeartbeat, message: ConsumerGroupHeartbeatResponse, now: float) -> None:
+    def _on_error(self, action: SendHeartbeat, message: HeartbeatResponse, now: float) -> None:
         code = message.error_code
-        error_action = action_for(CONSUMER_GROUP_HEARTBEAT, code)
-        if code not in CONSUMER_GROUP_HEARTBEAT and error_action is ErrorAction.RAISE:
+        error_action = action_for(self._error_actions, code)
+        if code not in self._error_actions and error_action is ErrorAction.RAISE:
             error_action = ErrorAction.STOP
         if code == Errors.GROUP_ID_NOT_FOUND and not action.generation.joined:
             error_action = ErrorAction.STOP
@@ -536,18 +542,18 @@ class ConsumerMembership(GroupMember):
         self.discovery.responded()
         if error_action is ErrorAction.LOSE:
             self.heartbeat_timers.received(now)  # the next one may leave at once
-            self._lose(f"{_API} of {action.generation}: {error.code_name}")
+            self._lose(f"{self._api} of {action.generation}: {error.code_name}")
         elif error_action is ErrorAction.STOP:
             self._stop(error, now)
         elif error_action is ErrorAction.RAISE:
             self._report(error)
         else:
-            self.log.info("%s: %s", _API, error.code_name)
+            self.log.info("%s: %s", self._api, error.code_name)
 
     def _explained(self, code: int, said: str | None) -> BrokerResponseError:
         group = self.settings
-        text = f"{_API} of group {group.group_id}" + (f": {said}" if said else "")
-        advice = _REMEDIES.get(code)
+        text = f"{self._api} of group {group.group_id}" + (f": {said}" if said else "")
+        advice = self._remedies.get(code)
         if advice is not None:
             text += "; " + advice.format(
                 instance=group.group_instance_id, assignor=group.remote_assignor, regex=self._regex
@@ -561,7 +567,8 @@ class ConsumerMembership(GroupMember):
         self._on_lost_response(now)
         if isinstance(error, UnsupportedVersionError) and self.sends_heartbeats:
             self.heartbeat_timers.failed(now)
-            refused = UnsupportedVersionError(_UNSUPPORTED if self._regex is None else f"{_REGEX_UNSUPPORTED}; {error}")
+            advice = self._remedies[Errors.UNSUPPORTED_VERSION]
+            refused = UnsupportedVersionError(advice if self._regex is None else f"{_REGEX_UNSUPPORTED}; {error}")
             refused.__cause__ = error
             self._stop(refused, now)
             return
@@ -627,7 +634,7 @@ class ConsumerMembership(GroupMember):
     def _expect_nothing(self) -> None:
         """Await no response, and make the next heartbeat a full one."""
         self._awaited = None
-        self._acknowledged = _HeartbeatFields()
+        self._acknowledged = HeartbeatFields()
         self.heartbeat_timers.forget_sent()
 
     def _move(self, after: ConsumerMemberState) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "JOIN",
     "OFFSET_COMMIT",
     "OFFSET_FETCH",
+    "SHARE_GROUP_HEARTBEAT",
     "SYNC",
     "ErrorAction",
     "action_for",
@@ -135,6 +136,19 @@ CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | 
     Errors.UNRELEASED_INSTANCE_ID: _R.STOP,
     Errors.FENCED_INSTANCE_ID: _R.STOP,
     Errors.INVALID_REGULAR_EXPRESSION: _R.STOP,
+    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.STOP,
+}
+
+SHARE_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.FENCED_MEMBER_EPOCH: _R.LOSE,
+    Errors.UNKNOWN_MEMBER_ID: _R.LOSE,
+    Errors.GROUP_ID_NOT_FOUND: _R.LOSE,  # as in a consumer group
+    Errors.TOPIC_AUTHORIZATION_FAILED: _R.RAISE,  # the member stays: access may be granted
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.STOP,
+    Errors.INVALID_REQUEST: _R.STOP,
+    Errors.GROUP_MAX_SIZE_REACHED: _R.STOP,
+    Errors.UNSUPPORTED_VERSION: _R.STOP,
     Errors.INCONSISTENT_GROUP_PROTOCOL: _R.STOP,
 }
 

@@ -22,6 +22,7 @@ from pyconsumer.structs import BrokerMetadata
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from pyconsumer.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 __all__ = [
     "NO_GENERATION",
@@ -76,7 +77,7 @@ class SendHeartbeat:
     """
 
     node: BrokerMetadata
-    request: HeartbeatRequest | ConsumerGroupHeartbeatRequest
+    request: HeartbeatRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
     generation: Generation
     term: int
     min_version: int = 0
@@ -90,7 +91,7 @@ class SendLeave:
     """
 
     node: BrokerMetadata
-    request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest
+    request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
     term: int
 
 

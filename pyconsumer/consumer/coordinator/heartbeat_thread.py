@@ -25,9 +25,11 @@ from __future__ import annotations
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import RLock
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 from pyconsumer.background_log import background
 from pyconsumer.clock import Clock
@@ -44,6 +46,10 @@ from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGro
 from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
+
+if TYPE_CHECKING:
+    from pyconsumer.network.stats import ChannelStats
+    from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["HeartbeatThread"]
 
@@ -89,6 +95,37 @@ class HeartbeatThread:
         group_id = core.settings.group_id
         name = f"pyconsumer-heartbeat | {group_id}" if group_id else "pyconsumer-heartbeat"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @classmethod
+    def of_client(
+        cls,
+        core: GroupMember,
+        lock: RLock,
+        config: ClientConfig,
+        client: NetworkClient,
+        *,
+        changed: Callable[[], object],
+        stats: ChannelStats,
+        brokers: Sequence[BrokerMetadata],
+    ) -> Self:
+        """Return the thread of a consumer's member. It has the consumer's settings, clock and correlation ids.
+
+        Args:
+            core, lock, brokers: see the class.
+            config: the consumer's settings.
+            client: the network client of the user's thread.
+            changed: a method of an object that may be collected: the thread holds no reference to the object.
+            stats: counters of the thread's connections.
+        """
+        method = weakref.WeakMethod(changed)
+
+        def notice() -> None:
+            call = method()
+            if call is not None:
+                call()
+
+        make = partial(NetworkClient, config, clock=client.clock, correlation_ids=client.correlation_ids, stats=stats)
+        return cls(core, lock, make_client=make, clock=client.clock, changed=notice, brokers=brokers)
 
     @property
     def alive(self) -> bool:

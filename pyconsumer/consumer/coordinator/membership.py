@@ -54,6 +54,9 @@ from pyconsumer.structs import BrokerMetadata
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from pyconsumer.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+
+    LeavingRequest = LeaveGroupRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
 
 __all__ = ["LONGEST_REASON", "GroupLog", "GroupMember", "Leaving", "MemberSettings"]
 
@@ -105,16 +108,14 @@ class GroupLog(Log):
 class Leaving:
     """The request to leave the group, from the time it is queued until it has ended."""
 
-    request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest | None = None
+    request: LeavingRequest | None = None
     in_flight: bool = False
 
-    def ask(self, request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest) -> None:
+    def ask(self, request: LeavingRequest) -> None:
         """Queue the request."""
         self.request = request
 
-    def send(
-        self, request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest
-    ) -> LeaveGroupRequest | ConsumerGroupHeartbeatRequest:
+    def send(self, request: LeavingRequest) -> LeavingRequest:
         """Record that the request is sent now, and return it."""
         self.request, self.in_flight = None, True
         return request

@@ -1,0 +1,1 @@
+"""Share groups (KIP-932): the consumer whose records are acquired, and acknowledged one by one."""

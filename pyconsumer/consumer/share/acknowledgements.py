@@ -1,0 +1,234 @@
+"""Acknowledgements: which records were delivered, what the application said about them, and how a request names it.
+
+Values and cores: no I/O, no clock.
+
+Rules
+
+1. A :class:`Delivery` has the records of one partition that one poll returned, as runs of offsets. A record leaves it
+   when its acknowledgement is queued. So it can be acknowledged again, with another type, until then.
+2. A :class:`Piece` is a run of offsets with one type. Nothing is kept for each record, unless the application
+   acknowledges each record.
+3. An offset that was acquired and has no record for the application (a control record, or one that compaction removed)
+   is acknowledged as a *gap*, type 0.
+4. A request names each offset once, in ascending order. If two pieces name the same offset (its lock expired, and it
+   was acquired again), the later one waits for the next request.
+5. Neighbouring runs that are short go into one batch with a type for each offset. A long run is a batch with one type.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from pyconsumer.protocol.messages.share_fetch import AcknowledgementBatch
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import AcknowledgeType, TopicPartition
+
+__all__ = ["GAP", "Delivery", "Piece", "Run", "Source", "batches_of", "without_overlaps"]
+
+GAP: Final = 0
+#: Runs of at least this length get a batch of their own.
+_LONG: Final = 16
+_offset = attrgetter("offset")
+
+Run = tuple[int, int]
+"""The first and the last offset of a run."""
+
+
+class Source(NamedTuple):
+    """Where records were acquired: the leader at that time, and the partition with its topic id."""
+
+    node_id: int
+    topic_id: bytes
+    topic_partition: TopicPartition
+
+
+class Piece(NamedTuple):
+    """A run of offsets with one type.
+
+    Attributes:
+        first, last: the offsets.
+        kind: a value of ``AcknowledgeType``, or :data:`GAP`.
+        locked_until: when the lock expires by our clock (monotonic seconds).
+        delivery: the records, if they are renewed.
+    """
+
+    first: int
+    last: int
+    kind: int
+    locked_until: float
+    delivery: Delivery | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the number of offsets."""
+        return self.last - self.first + 1
+
+
+class Delivery:
+    """The records of one partition that one poll has returned and that are not acknowledged yet.
+
+    Args:
+        source: where they were acquired.
+        records: in the order of offsets.
+        runs: the offsets of the records, as runs.
+        counts: first offset, last offset and delivery count of the acquired ranges.
+        locked_until: when their lock expires (monotonic seconds).
+    """
+
+    __slots__ = ("_chosen", "counts", "locked_until", "records", "runs", "source")
+
+    def __init__(
+        self,
+        source: Source,
+        records: Sequence[ConsumerRecord[Any, Any]],
+        runs: list[Run],
+        counts: Sequence[tuple[int, int, int]],
+        locked_until: float,
+    ) -> None:
+        self.source = source
+        self.records = records
+        self.runs = runs
+        self.counts = counts
+        self.locked_until = locked_until
+        self._chosen: dict[int, AcknowledgeType] = {}
+
+    def holds(self, offset: int) -> bool:
+        """Return whether a record was delivered and its acknowledgement is not queued."""
+        at = bisect_right(self.runs, offset, key=_first) - 1
+        return at >= 0 and offset <= self.runs[at][1]
+
+    def choose(self, offset: int, kind: AcknowledgeType) -> None:
+        """Acknowledge a record that :meth:`holds` has found."""
+        self._chosen[offset] = kind
+
+    @property
+    def open_count(self) -> int:
+        """Return the number of records that the application has not acknowledged."""
+        return sum(last - first + 1 for first, last in self.runs) - len(self._chosen)
+
+    @property
+    def first_open(self) -> int | None:
+        """Return the offset of the first record that is not acknowledged, or None."""
+        for first, last in self.runs:
+            for offset in range(first, last + 1):
+                if offset not in self._chosen:
+                    return offset
+        return None
+
+    def delivery_count(self, offset: int) -> int:
+        """Return how often a record was delivered, this time included. 0 if it is not one of these."""
+        at = bisect_right(self.counts, offset, key=_first) - 1
+        return self.counts[at][2] if at >= 0 and offset <= self.counts[at][1] else 0
+
+    def accept_all(self) -> list[Piece]:
+        """Take all records out, as accepted ones."""
+        taken = [Piece(first, last, AcknowledgeType.ACCEPT, self.locked_until) for first, last in self.runs]
+        self.runs = []
+        return taken
+
+    def take_chosen(self) -> list[Piece]:
+        """Take the acknowledged records out."""
+        if not self._chosen:
+            return []
+        chosen, self._chosen = self._chosen, {}
+        offsets = sorted(chosen)
+        taken: list[Piece] = []
+        start = before = offsets[0]
+        for offset in (*offsets[1:], -1):
+            if offset != before + 1 or chosen[offset] is not chosen[start]:
+                taken.append(self._piece(start, before, chosen[start]))
+                start = offset
+            before = offset
+        self.runs = list(_without(self.runs, [(piece.first, piece.last) for piece in taken]))
+        return taken
+
+    def _piece(self, first: int, last: int, kind: AcknowledgeType) -> Piece:
+        if kind is not AcknowledgeType.RENEW:
+            return Piece(first, last, kind, self.locked_until)
+        records = self.records[_place(self.records, first) : _place(self.records, last + 1)]
+        runs = [(record.offset, record.offset) for record in records]
+        return Piece(
+            first, last, kind, self.locked_until, Delivery(self.source, records, runs, self.counts, self.locked_until)
+        )
+
+    def split(self, offset: int) -> Delivery | None:
+        """Take the records from an offset on out, as a delivery of their own. None if there are none."""
+        at = _place(self.records, offset)
+        later = self.records[at:]
+        if not later:
+            return None
+        self.records = self.records[:at]
+        runs = self.runs
+        self.runs = [(first, min(last, offset - 1)) for first, last in runs if first < offset]
+        rest = [(max(first, offset), last) for first, last in runs if last >= offset]
+        return Delivery(self.source, later, rest, self.counts, self.locked_until)
+
+
+def _first(item: Sequence[Any]) -> int:
+    first: int = item[0]
+    return first
+
+
+def _place(records: Sequence[ConsumerRecord[Any, Any]], offset: int) -> int:
+    return bisect_left(records, offset, key=_offset)
+
+
+def _without(runs: Iterable[Run], taken: Sequence[Run]) -> Iterable[Run]:
+    """Yield what is left of runs. Both are in order, and each of ``taken`` lies within one run."""
+    rest = iter(taken)
+    gone = next(rest, None)
+    for first, last in runs:
+        start = first
+        while gone is not None and gone[0] <= last:
+            if gone[0] > start:
+                yield start, gone[0] - 1
+            start = gone[1] + 1
+            gone = next(rest, None)
+        if start <= last:
+            yield start, last
+
+
+def without_overlaps(pieces: Iterable[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """Return the pieces of one partition in order, without later ones that name an offset again, and those (rule 4)."""
+    taken: list[Piece] = []
+    left: list[Piece] = []
+    for piece in pieces:
+        at = bisect_left(taken, piece.first, key=_first)
+        if (at and taken[at - 1].last >= piece.first) or (at < len(taken) and taken[at].first <= piece.last):
+            left.append(piece)
+        else:
+            taken.insert(at, piece)
+    return taken, left
+
+
+def batches_of(pieces: Sequence[Piece]) -> list[AcknowledgementBatch]:
+    """Return the batches that a request has for one partition (rule 5). The pieces are in order, without overlaps."""
+    batches: list[AcknowledgementBatch] = []
+    types: list[int] = []  # of the batch that is open: a type for each offset
+    for piece in _merged(pieces):
+        follows = bool(types) and batches[-1].last_offset + 1 == piece.first
+        if follows and piece.size < _LONG:
+            batches[-1].last_offset = piece.last
+            types += [piece.kind] * piece.size
+            batches[-1].acknowledge_types = types
+            continue
+        batches.append(AcknowledgementBatch(piece.first, piece.last, [piece.kind]))
+        types = [piece.kind] * piece.size if piece.size < _LONG else []
+    return batches
+
+
+def _merged(pieces: Iterable[Piece]) -> Iterable[Piece]:
+    before: Piece | None = None
+    for piece in pieces:
+        if before is None:
+            before = piece
+        elif before.last + 1 == piece.first and before.kind == piece.kind:
+            before = before._replace(last=piece.last)
+        else:
+            yield before
+            before = piece
+    if before is not None:
+        yield before

@@ -1,0 +1,405 @@
+"""``ShareDelegate``: the work of a share consumer's calls, as generators. Any driver of ``Wait`` can run them.
+
+Rules
+
+1. A poll first settles the records of the poll before. Implicit mode accepts them. Explicit mode queues what the
+   application has acknowledged, and refuses the poll if a record is left.
+2. Then, until it has records: the group's work, callbacks, errors, and what can be returned, in this order: records
+   that a Ctrl-C kept from the application, renewed records, buffered records. Only if there are none, it fetches.
+3. While a renewal is on its way, nothing is fetched (as in Java 4.3.1). Renewed records are returned alone.
+4. No wait and no error comes between the take of records and their return. So a wakeup or a cancelled call keeps them.
+5. Iteration takes the records of a poll one by one. Each step accepts the record before, in implicit mode. What it has
+   not yielded when another call comes is taken back: it is returned again, and no commit accepts it.
+6. ``close`` sends what is acknowledged and ends the sessions, by which the brokers release everything else. In implicit
+   mode the records of the last poll are released: nobody has said that they were processed. Then it leaves the group.
+7. Every step ends at its deadline, with dead brokers, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.arrivals import Arrivals
+from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.consumer.network_client import ConsumerNetworkClient
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.consumer.share.acknowledgements import GAP, Delivery
+from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
+from pyconsumer.consumer.share.context import ShareContext
+from pyconsumer.consumer.share.coordinator import ShareCoordinator
+from pyconsumer.consumer.share.fetcher import ShareFetcher
+from pyconsumer.consumer.share.metrics import ShareMetrics
+from pyconsumer.consumer.share.session import Queued, Ticket
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.generic import PendingError
+from pyconsumer.metrics.source import windows_of
+from pyconsumer.network.futures import Steps, Wait, wait_for_callback
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.compiled import report_missing
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import AcknowledgeType, TopicPartition
+
+__all__ = ["AcknowledgementCallback", "CommitResults", "ShareDelegate"]
+
+AcknowledgementCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], Any]
+"""Called with the offsets of each partition whose acknowledgements have ended, and with their error or None."""
+
+CommitResults = dict[TopicPartition, KafkaError | None]
+"""The outcome of a commit for each partition: None, or the error."""
+
+_ADVICE = ". The record has been released. Set on_record_error to reject such records"
+
+
+class ShareDelegate:
+    """The work of a share consumer without the waiting. See the module.
+
+    Args:
+        context: the parts of the consumer.
+    """
+
+    def __init__(self, context: ShareContext) -> None:
+        self.config, self.client, self.metadata, self.clock = context
+        self.metrics = ShareMetrics(self.clock.now(), windows_of(self.config))
+        self.coordinator = ShareCoordinator(context)
+        self.fetcher = ShareFetcher(context, lambda: self.coordinator.member_id, self.metrics, self._on_outcome)
+        config = self.config
+        self.deserialization = Deserialization(
+            config.key_deserializer, config.value_deserializer, config.on_record_error, advice=_ADVICE
+        )
+        self._convert = self.deserialization if self.deserialization.needed else None
+        self._arrivals = Arrivals(self.client.wake_poll, self.clock.now)
+        self.topics: frozenset[str] = frozenset()
+        self._delivered: list[Delivery] = []  # to the application, and not acknowledged
+        self._again: list[Delivery] = []  # taken, and never seen by the application
+        self._unseen: list[Delivery] = []  # of the last take, until the next call shows that it was returned
+        self._callback: AcknowledgementCallback | None = None
+        self._outcomes: list[tuple[Queued, KafkaError | None]] = []  # for the callback
+        self._in_callback = False
+        self._assignment_id = -1
+
+    @classmethod
+    def open(cls, options: Mapping[str, Any], clock: Clock) -> Self:
+        """Create all parts of a share consumer.
+
+        Args:
+            options: settings by name (see :data:`.config.SHARE_CONSUMER_SETTINGS`).
+            clock: the source of time.
+
+        Raises:
+            ConfigurationError: a setting is unknown, has a wrong value, or belongs to the group on the broker.
+        """
+        config = SHARE_CONSUMER_SETTINGS.build(options)
+        report_missing()
+        metadata = Metadata.from_config(config, allow_auto_topic_creation=config.allow_auto_create_topics)
+        client = ConsumerNetworkClient(config, metadata, clock=clock)
+        try:
+            return cls(ShareContext(config, client, metadata, clock))
+        except BaseException:
+            client.close()
+            raise
+
+    @property
+    def grace_s(self) -> float:
+        """Return how much longer than its deadline a poll may wait for a schema (seconds)."""
+        return self.config.schema_timeout_ms / 1000 if self.deserialization.may_wait else 0.0
+
+    # -- subscription ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Replace the subscription. Without topics, leave the group."""
+        self.topics = frozenset(topics)
+        self.metadata.set_topics(self.topics)
+        if self.topics:
+            self.coordinator.subscribe(self.topics)
+        else:
+            self.coordinator.leave("the consumer was unsubscribed")
+
+    # -- poll --------------------------------------------------------------------------------------------------------
+
+    def fetched(self, deadline: float, most: int) -> Steps[ConsumerRecords[Any, Any] | None]:
+        """Take records as soon as there are any. Return None at the deadline.
+
+        Raises:
+            IllegalStateError: nothing is subscribed, or a record is not acknowledged in explicit mode.
+            KafkaError: an error of the group, a fetch or a record.
+        """
+        if not self.topics:
+            raise IllegalStateError("nothing is subscribed: call subscribe() first")
+        self.coordinator.note_poll(self.clock.now())
+        self._settle_poll()
+        served = False
+        while True:
+            self.coordinator.advance()
+            if self._outcomes:
+                yield from self._run_callbacks()
+            self._follow_assignment()
+            error = self.fetcher.take_error()
+            if error is not None:
+                raise error
+            found = self._take(most)
+            if found is not None:
+                return found
+            sent = (
+                self.fetcher.send_acknowledgements()
+                if self.fetcher.is_renewing or self.fetcher.buffer
+                else (self.fetcher.send_fetches(self.coordinator.assignment))
+            )
+            if sent:
+                self.client.flush()
+            now = self.clock.now()
+            end = self._arrivals.extended(deadline)
+            if served and now >= end:
+                return None
+            served = True
+            yield Wait(None, min(end, self.coordinator.next_due_at, self.fetcher.next_due_at(now)))
+
+    def _follow_assignment(self) -> None:
+        if self._assignment_id != self.coordinator.assignment_id:
+            self._assignment_id = self.coordinator.assignment_id
+            self.fetcher.drop_unassigned(self.coordinator.assignment)
+
+    def _settle_poll(self) -> None:
+        """Settle the records of the poll before (rule 1)."""
+        self._unseen = []
+        if not self._delivered:
+            return
+        if self.config.is_explicit:
+            for delivery in self._delivered:
+                offset = delivery.first_open
+                if offset is not None:
+                    raise IllegalStateError(
+                        f"a record is not acknowledged: {delivery.source.topic_partition} offset {offset}. With"
+                        " share_acknowledgement_mode='explicit', acknowledge every record before the next poll"
+                    )
+        self._settle(None)
+
+    def _settle(self, ticket: Ticket | None) -> None:
+        """Queue the acknowledgements of delivered records."""
+        for delivery in self._delivered:
+            pieces = delivery.take_chosen()
+            if not self.config.is_explicit:
+                pieces = [*pieces, *delivery.accept_all()]
+            if pieces:
+                self.fetcher.acknowledge(Queued(delivery.source, pieces, ticket))
+        self._delivered = [delivery for delivery in self._delivered if delivery.runs]
+
+    def _take(self, most: int) -> ConsumerRecords[Any, Any] | None:
+        """Take records for the application (rules 2 to 4)."""
+        fetcher = self.fetcher
+        if self._again:
+            taken, self._again = self._again, []
+        elif fetcher.renewed:
+            taken, fetcher.renewed = fetcher.renewed, []
+        elif fetcher.is_renewing:
+            return None
+        else:
+            taken = self._take_buffered(most)
+        if not taken:
+            return None
+        self._delivered += taken
+        self._unseen = taken
+        if fetcher.has_queued and fetcher.buffer and fetcher.send_acknowledgements():
+            self.client.flush()
+        by_partition: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
+        for delivery in taken:
+            by_partition.setdefault(delivery.source.topic_partition, []).extend(delivery.records)
+        self.metrics.on_polled(by_partition)
+        return ConsumerRecords(by_partition)
+
+    def _take_buffered(self, most: int) -> list[Delivery]:
+        taken: list[Delivery] = []
+        buffer = self.fetcher.buffer
+        for _ in range(len(buffer)):
+            if most <= 0:
+                break
+            fetch = buffer[0]
+            try:
+                delivery = fetch.take(most, self._convert)
+            except PendingError as pending:
+                self._arrivals.expect(pending, self.grace_s)
+                buffer.rotate(-1)
+                continue
+            except Exception:
+                if taken:
+                    break  # the next poll raises it
+                raise
+            finally:
+                self.fetcher.acknowledge_extra(fetch)
+                if fetch.is_done:
+                    buffer.remove(fetch)
+            if delivery is not None:
+                taken.append(delivery)
+                most -= len(delivery.records)
+        return taken
+
+    # -- acknowledgements --------------------------------------------------------------------------------------------
+
+    def acknowledge(self, tp: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
+        """Acknowledge one delivered record. It is sent by the next poll or commit.
+
+        Raises:
+            IllegalStateError: the mode is implicit, or the record was not delivered by the last poll.
+        """
+        if not self.config.is_explicit:
+            raise IllegalStateError(
+                "records are accepted by the next poll or commit: set share_acknowledgement_mode='explicit' to"
+                " acknowledge them one by one"
+            )
+        for delivery in self._delivered:
+            if delivery.source.topic_partition == tp and delivery.holds(offset):
+                delivery.choose(offset, kind)
+                return
+        raise IllegalStateError(
+            f"the record {tp} offset {offset} cannot be acknowledged: it was not returned by the last poll, or its"
+            " acknowledgement was sent already"
+        )
+
+    def delivery_count(self, tp: TopicPartition, offset: int) -> int:
+        """Return how often a record of the last poll was delivered, this time included. 0 if it is not one of them."""
+        for delivery in self._delivered:
+            if delivery.source.topic_partition == tp:
+                count = delivery.delivery_count(offset)
+                if count:
+                    return count
+        return 0
+
+    def commit(self, deadline: float) -> Steps[CommitResults]:
+        """Send all acknowledgements, and wait for their outcomes."""
+        ticket = Ticket()
+        self._settle(ticket)
+        fetcher = self.fetcher
+        for session in fetcher.sessions.values():
+            for at, queued in enumerate(session.queue):
+                if queued.ticket is None:
+                    ticket.add(queued.source.topic_partition)
+                    session.queue[at] = queued._replace(ticket=ticket)
+        while ticket.pending:
+            if fetcher.send_acknowledgements():
+                self.client.flush()
+            now = self.clock.now()
+            if now >= deadline:
+                break
+            yield Wait(None, min(deadline, fetcher.next_due_at(now)))
+        if ticket.pending:
+            late = KafkaTimeoutError("the acknowledgements were not confirmed in time, they may still be")
+            for tp in ticket.unfinished():
+                ticket.results[tp] = ticket.results[tp] or late
+        if self._outcomes:
+            yield from self._run_callbacks()
+        return dict(ticket.results)
+
+    def commit_async(self) -> None:
+        """Send all acknowledgements without waiting."""
+        self._settle(None)
+        self.fetcher.send_acknowledgements()
+        self.client.flush()
+
+    def set_callback(self, callback: AcknowledgementCallback | None) -> None:
+        """Set the function that is called with the outcome of acknowledgements."""
+        self._callback = callback
+        if callback is None:
+            self._outcomes = []
+
+    def _on_outcome(self, queued: Queued, error: KafkaError | None) -> None:
+        count = sum(piece.size for piece in queued.pieces if piece.kind != GAP)
+        now = self.clock.now()
+        (self.metrics.acknowledged if error is None else self.metrics.refused).add(count, now)
+        if self._callback is not None and count:
+            self._outcomes.append((queued, error))
+
+    def _run_callbacks(self) -> Steps[None]:
+        """Call the callback: once for all that succeeded, and once for each error."""
+        outcomes, self._outcomes = self._outcomes, []
+        found: dict[KafkaError | None, dict[TopicPartition, set[int]]] = {}
+        for queued, error in outcomes:
+            offsets = found.setdefault(error, {}).setdefault(queued.source.topic_partition, set())
+            for piece in queued.pieces:
+                if piece.kind != GAP:
+                    offsets.update(range(piece.first, piece.last + 1))
+        for error, by_partition in found.items():
+            if self._callback is not None:
+                yield from wait_for_callback(self._callback(by_partition, error))
+
+    # -- iteration and interrupts ------------------------------------------------------------------------------------
+
+    def give_back(self, unyielded: int) -> None:
+        """Take the last records of the last poll back, because iteration has not yielded them (rule 5)."""
+        back: list[Delivery] = []
+        for delivery in reversed(self._delivered):
+            if not unyielded:
+                break
+            count = min(unyielded, len(delivery.records))
+            rest = delivery.split(delivery.records[-count].offset)
+            if rest is not None:
+                back.append(rest)
+            unyielded -= count
+        self._delivered = [delivery for delivery in self._delivered if delivery.runs]
+        self._again = [*reversed(back), *self._again]
+
+    def accept_before(self, record: ConsumerRecord[Any, Any]) -> None:
+        """Accept what iteration yielded before a record, in implicit mode (rule 5)."""
+        if self.config.is_explicit:
+            return
+        tp = TopicPartition(record.topic, record.partition)
+        kept: list[Delivery] = []
+        for at, delivery in enumerate(self._delivered):
+            if delivery.source.topic_partition == tp and delivery.holds(record.offset):
+                rest = delivery.split(record.offset)
+                kept = ([] if rest is None else [rest]) + self._delivered[at + 1 :]
+                self._delivered = self._delivered[: at + 1]
+                break
+        self._settle(None)
+        self._delivered = kept
+
+    def on_interrupt(self, error: BaseException) -> None:
+        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are kept."""
+        if isinstance(error, Exception):
+            return
+        unseen, self._unseen = self._unseen, []
+        self._delivered = [delivery for delivery in self._delivered if delivery not in unseen]
+        self._again = [*unseen, *self._again]
+        self.recover()
+
+    def recover(self) -> None:
+        """Repair the state after Ctrl-C, without I/O."""
+        self.coordinator.recover()
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def unsubscribe(self) -> None:
+        """Send what is acknowledged, leave the group and drop the subscription."""
+        if self.config.is_explicit:
+            self._settle(None)
+        if self.fetcher.send_acknowledgements():
+            self.client.flush()
+        self.subscribe(())
+
+    def close(self, deadline: float) -> Steps[None]:
+        """Send what is acknowledged, end the sessions and leave the group (rule 6)."""
+        self._again = []
+        if self.config.is_explicit:
+            self._settle(None)
+        self._delivered = []
+        fetcher = self.fetcher
+        fetcher.buffer.clear()
+        try:
+            closing: set[int] = set()
+            while self.clock.now() < deadline:
+                for session in fetcher.sessions.values():
+                    if session.is_open and not session.is_busy and session.node_id not in closing:
+                        closing.add(session.node_id)
+                        fetcher.send_acknowledgement(session, close=True)
+                self.client.flush()
+                if not fetcher.is_busy:
+                    break
+                yield Wait(None, deadline)
+            if self._outcomes and self.clock.now() < deadline:
+                yield from self._run_callbacks()
+        finally:
+            yield from self.coordinator.close(deadline)
+
+    def abandon(self, reason: str) -> None:
+        """Let the heartbeat thread leave the group and end. This returns at once, and takes no lock."""
+        self.coordinator.abandon(reason)

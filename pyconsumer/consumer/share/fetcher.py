@@ -1,0 +1,403 @@
+"""``ShareFetcher``: sends ShareFetch and ShareAcknowledge, and takes their responses. A thin driver of the sessions.
+
+Rules
+
+1. Records are fetched only while a call waits for some. What was acquired is locked, so nothing is fetched ahead.
+2. One request at a time is in flight for each broker. Acknowledgements leave with the next ShareFetch, or alone, by
+   ShareAcknowledge: when no records are needed, for a renewal, and for a partition that is not read any more.
+3. An acknowledgement goes to the broker that the record was acquired from. If the leader has changed since, it fails.
+   The new leader has released what was acquired from the old one.
+4. The outcome of each acknowledgement is reported once: to the commit that waits for it, to the callback, and to the
+   metrics.
+5. ``INVALID_RECORD_STATE`` concerns all acknowledgements of a partition in a request: the broker applies all or none.
+   Usually the lock of some records has expired. So those whose lock has expired by our clock fail, and the others are
+   sent again.
+6. A session that is lost takes its acquired records with it (rule 3 of :mod:`.session`): those that are buffered are
+   dropped.
+7. With ``share_acquire_mode="record_limit"`` one broker at a time is asked, in turn, so that a poll acquires no more
+   than ``max_poll_records``.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from pyconsumer.consumer.share.acknowledgements import Delivery, Piece, Source
+from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
+from pyconsumer.consumer.share.context import ShareContext
+from pyconsumer.consumer.share.membership import UNSUPPORTED
+from pyconsumer.consumer.share.metrics import ShareMetrics
+from pyconsumer.consumer.share.requests import acknowledge_request, fetch_request
+from pyconsumer.consumer.share.session import Key, Queued, ShareSession
+from pyconsumer.errors import Errors, KafkaError, ShareSessionNotFoundError, UnsupportedVersionError, for_code
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.client_requests import ClientResponse
+from pyconsumer.network.futures import RequestFuture
+from pyconsumer.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from pyconsumer.protocol.messages.share_fetch import (
+    FIRST_VERSION_WITH_RENEW,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from pyconsumer.structs import AcknowledgeType, BrokerMetadata, TopicPartition
+
+__all__ = ["Outcome", "ShareFetcher"]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+Outcome = Callable[[Queued, KafkaError | None], object]
+"""Is called once for acknowledgements, with their error or None."""
+
+#: Errors of a partition after which its leader must be looked up again.
+_MOVED: Final = frozenset(
+    (
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.KAFKA_STORAGE_ERROR,
+    )
+)
+
+
+class ShareFetcher:
+    """Sends the requests of all share sessions. See the module.
+
+    Args:
+        context: the parts of the consumer.
+        member_id: returns the id of the member.
+        metrics: the consumer's counters.
+        on_outcome: see :data:`Outcome`.
+
+    Attributes:
+        buffer: acquired records that are not delivered yet.
+        renewed: records whose lock has begun anew, to be returned by the next poll.
+        lock_timeout_ms: the lock's duration that a broker named last. None before the first response.
+    """
+
+    def __init__(
+        self, context: ShareContext, member_id: Callable[[], str], metrics: ShareMetrics, on_outcome: Outcome
+    ) -> None:
+        self._config, self._client, self._metadata, self._clock = context
+        self._member_id = member_id
+        self._metrics = metrics
+        self._on_outcome = on_outcome
+        self._backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        self._not_before: dict[TopicPartition, float] = {}  # partitions that had an error
+        self._sent: dict[int, list[Queued]] = {}  # acknowledgements in flight, by node
+        self._errors: deque[KafkaError] = deque()
+        self._last_node = -1  # that was asked, in turn
+        self.sessions: dict[int, ShareSession] = {}
+        self.buffer: deque[AcquiredFetch] = deque()
+        self.renewed: list[Delivery] = []
+        self.lock_timeout_ms: int | None = None
+
+    # -- what calls ask ----------------------------------------------------------------------------------------------
+
+    def take_error(self) -> KafkaError | None:
+        """Remove and return the oldest error that a poll must raise."""
+        return self._errors.popleft() if self._errors else None
+
+    @property
+    def is_renewing(self) -> bool:
+        """Return whether a renewal is queued or in flight."""
+        return any(session.has_renewals for session in self.sessions.values()) or any(
+            piece.kind == AcknowledgeType.RENEW
+            for sent in self._sent.values()
+            for each in sent
+            for piece in each.pieces
+        )
+
+    @property
+    def has_queued(self) -> bool:
+        """Return whether acknowledgements wait to be sent."""
+        return any(session.queue for session in self.sessions.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a request is in flight."""
+        return any(session.is_busy for session in self.sessions.values())
+
+    def next_due_at(self, now: float) -> float:
+        """Return when something can be sent that cannot be sent now (seconds). Infinity if there is nothing."""
+        times = [session.retry_at for session in self.sessions.values()]
+        return min((at for at in (*times, *self._not_before.values()) if at > now), default=math.inf)
+
+    def acknowledge(self, queued: Queued) -> None:
+        """Queue acknowledgements."""
+        if queued.ticket is not None:
+            queued.ticket.add(queued.source.topic_partition)
+        session = self.sessions.get(queued.source.node_id)
+        if session is None or not session.is_open:
+            self._finish(
+                queued, ShareSessionNotFoundError("the share session in which the records were acquired ended")
+            )
+            return
+        session.enqueue(queued)
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    def send_fetches(self, assignment: Mapping[TopicPartition, bytes]) -> bool:
+        """Send a ShareFetch to each free leader of assigned partitions. Return whether anything was sent."""
+        now = self._clock.now()
+        wanted: dict[int, list[Key]] = {}
+        for tp, topic_id in assignment.items():
+            found = self._metadata.leader(tp)
+            if found is None or found.leader < 0:
+                self._metadata.request_update()
+            elif self._metadata.topic_id(tp.topic) != topic_id:
+                self._metadata.request_update()  # it was created again, and we or the coordinator do not know yet
+            elif self._not_before.get(tp, now) <= now:
+                wanted.setdefault(found.leader, []).append(Key(topic_id, tp))
+        self._not_before = {tp: at for tp, at in self._not_before.items() if at > now}
+        sent = self.send_acknowledgements(unless=wanted)
+        for node_id in self._in_turn(wanted):
+            session = self.sessions.get(node_id)
+            if session is None:
+                session = self.sessions[node_id] = ShareSession(node_id)
+            if not session.is_busy and session.retry_at <= now:
+                self._send_fetch(session, wanted[node_id])
+                sent = True
+        return sent
+
+    def _in_turn(self, nodes: Collection[int]) -> Iterable[int]:
+        if not self._config.limits_records or len(nodes) < 2:
+            return tuple(nodes)
+        if self.is_busy:
+            return ()
+        self._last_node = min((node for node in nodes if node > self._last_node), default=min(nodes))
+        return (self._last_node,)
+
+    def _send_fetch(self, session: ShareSession, wanted: list[Key]) -> None:
+        is_open = session.is_open
+        added, forgotten = session.want(wanted)
+        queue = session.take_queue() if is_open else []
+        epoch = session.begin()
+        request = fetch_request(self._config, self._member_id(), epoch, added, forgotten, queue)
+        self._sent[session.node_id] = queue
+        future = self._client.send(session.node_id, ShareFetchRequest, request)
+        future.add_callback(partial(self._on_fetch, session, {key: key for key in wanted}, self._clock.now()))
+
+    def send_acknowledgements(self, *, unless: Mapping[int, Collection[Key]] | None = None) -> bool:
+        """Send the queued acknowledgements alone. Return whether anything was sent.
+
+        Args:
+            unless: the partitions that a ShareFetch is about to name, by node. Acknowledgements of these wait for it.
+        """
+        sent = False
+        now = self._clock.now()
+        for session in self.sessions.values():
+            if session.is_busy or not session.queue or session.retry_at > now:
+                continue
+            named = None if unless is None else unless.get(session.node_id)
+            if named is not None and not session.has_renewals:
+                keys = set(named)
+                if all(Key(*queued.source[1:]) in keys for queued in session.queue):
+                    continue
+            self.send_acknowledgement(session)
+            sent = True
+        return sent
+
+    def send_acknowledgement(self, session: ShareSession, *, close: bool = False) -> None:
+        """Send the queued acknowledgements of one session, and with ``close`` end the session."""
+        queue = session.take_queue()
+        request = acknowledge_request(self._config, self._member_id(), session.begin(close=close), queue)
+        self._sent[session.node_id] = queue
+        needed = FIRST_VERSION_WITH_RENEW if request.is_renew_ack else 0
+        future = self._client.send(session.node_id, ShareAcknowledgeRequest, request, min_version=needed)
+        future.add_callback(partial(self._on_acknowledged, session, close))
+
+    # -- responses ---------------------------------------------------------------------------------------------------
+
+    def _on_fetch(
+        self, session: ShareSession, asked: Mapping[Key, Key], sent_at: float, future: RequestFuture[ClientResponse]
+    ) -> None:
+        queue = self._sent.pop(session.node_id, [])
+        message = self._message(session, queue, future)
+        if message is None:
+            self._metrics.on_fetch_failure()
+            return
+        assert isinstance(message, ShareFetchResponse)
+        now = self._clock.now()
+        if message.acquisition_lock_timeout_ms > 0:
+            self.lock_timeout_ms = message.acquisition_lock_timeout_ms
+        locked_until = sent_at + message.acquisition_lock_timeout_ms / 1000
+        sizes: dict[str, int] = {}
+        results: dict[Key, int] = {}
+        for topic in message.responses:
+            topic_id = bytes(topic.topic_id)
+            for part in topic.partitions:
+                name = self._metadata.topic_name(topic_id)
+                key = Key(topic_id, TopicPartition(name or "", part.partition_index))
+                results[key] = part.acknowledge_error_code
+                if key in asked:
+                    self._take(Source(session.node_id, *key), part, message.node_endpoints, locked_until, sizes)
+        self._metrics.on_fetch(now - sent_at, sizes, message.throttle_time_ms, now)
+        self._report(queue, results)
+
+    def _take(
+        self,
+        source: Source,
+        part: PartitionData,
+        endpoints: Collection[NodeEndpoint],
+        locked_until: float,
+        sizes: dict[str, int],
+    ) -> None:
+        tp = source.topic_partition
+        if part.error_code:
+            self._on_partition_error(tp, part, endpoints)
+        elif part.acquired_records:
+            records = part.records or b""
+            sizes[tp.topic] = sizes.get(tp.topic, 0) + len(records)
+            try:
+                fetch = AcquiredFetch(
+                    source,
+                    records,
+                    part.acquired_records,
+                    locked_until=locked_until,
+                    check_crcs=self._config.check_crcs,
+                )
+            except KafkaError as error:
+                self._errors.append(error)
+            else:
+                self.buffer.append(fetch)
+
+    def _on_partition_error(self, tp: TopicPartition, part: PartitionData, endpoints: Collection[NodeEndpoint]) -> None:
+        code = part.error_code
+        error = for_code(code, f"ShareFetch of {tp}" + (f": {part.error_message}" if part.error_message else ""))
+        leader = part.current_leader
+        if code in _MOVED or error.retriable:
+            self._not_before[tp] = self._clock.now() + self._backoff.delay(0)
+            brokers = [BrokerMetadata(each.node_id, each.host, each.port, each.rack) for each in endpoints]
+            if leader.leader_id < 0 or not self._metadata.update_leaders(
+                {tp: (leader.leader_id, leader.leader_epoch)}, brokers
+            ):
+                self._metadata.request_update()
+            _log.debug("%s", error)
+        else:
+            self._not_before[tp] = self._clock.now() + self._backoff.delay(3)
+            self._errors.append(error)
+
+    def _on_acknowledged(self, session: ShareSession, closes: bool, future: RequestFuture[ClientResponse]) -> None:
+        queue = self._sent.pop(session.node_id, [])
+        message = self._message(session, queue, future)
+        if closes:
+            session.reset()
+        if message is None:
+            return
+        assert isinstance(message, ShareAcknowledgeResponse)
+        if message.acquisition_lock_timeout_ms > 0:
+            self.lock_timeout_ms = message.acquisition_lock_timeout_ms
+        results: dict[Key, int] = {}
+        for topic in message.responses:
+            topic_id = bytes(topic.topic_id)
+            for part in topic.partitions:
+                for queued in queue:
+                    key = Key(*queued.source[1:])
+                    if key.topic_id == topic_id and key.topic_partition.partition == part.partition_index:
+                        results[key] = part.error_code
+        self._report(queue, results)
+
+    def _message(
+        self, session: ShareSession, queue: list[Queued], future: RequestFuture[ClientResponse]
+    ) -> ShareFetchResponse | ShareAcknowledgeResponse | None:
+        """Return a response, or None after recording that there is none, or that the broker refused all of it."""
+        retry_at = self._clock.now() + self._backoff.delay(session.failures)
+        error = future.exception
+        if error is None:
+            message = future.value.message
+            assert isinstance(message, (ShareFetchResponse, ShareAcknowledgeResponse))
+            code = message.error_code
+            if not code:
+                session.on_success()
+                return message
+            detail = f": {message.error_message}" if message.error_message else ""
+            error = for_code(code, f"share session with broker {session.node_id}{detail}")
+            session.on_refusal(code, retry_at)
+            _log.info("%s", error)
+        else:
+            session.on_failure(retry_at)
+            self._metadata.request_update()
+        if not session.is_open:
+            self._lose(session, error)
+        for queued in queue:
+            self._finish(queued, error)
+        if isinstance(error, UnsupportedVersionError):
+            error = UnsupportedVersionError(f"{UNSUPPORTED}; {error}")
+        if not error.retriable and not any(type(known) is type(error) for known in self._errors):
+            self._errors.append(error)
+        return None
+
+    def _lose(self, session: ShareSession, error: KafkaError) -> None:
+        """Drop what was acquired in a lost session (rule 6)."""
+        dropped = [fetch for fetch in self.buffer if fetch.source.node_id == session.node_id]
+        if dropped:
+            self.buffer = deque(fetch for fetch in self.buffer if fetch.source.node_id != session.node_id)
+            _log.info("the share session with broker %d is lost, with records not delivered yet", session.node_id)
+        self.renewed = [each for each in self.renewed if each.source.node_id != session.node_id]
+        queue, session.queue = session.queue, []
+        for queued in queue:
+            self._finish(queued, error)
+
+    def drop_unassigned(self, assignment: Mapping[TopicPartition, bytes]) -> None:
+        """Release buffered records of partitions that are not assigned any more."""
+        for fetch in list(self.buffer):
+            _, topic_id, tp = fetch.source
+            if assignment.get(tp) != topic_id:
+                self.buffer.remove(fetch)
+                fetch.release()
+                self.acknowledge_extra(fetch)
+
+    def acknowledge_extra(self, fetch: AcquiredFetch) -> None:
+        """Queue the acknowledgements of a fetch that no record of the application stands for."""
+        if fetch.extra:
+            pieces, fetch.extra = fetch.extra, []
+            self.acknowledge(Queued(fetch.source, pieces))
+
+    # -- outcomes ----------------------------------------------------------------------------------------------------
+
+    def _report(self, queue: Iterable[Queued], results: Mapping[Key, int]) -> None:
+        for queued in queue:
+            code = results.get(Key(*queued.source[1:]), Errors.INVALID_RECORD_STATE)
+            if not code:
+                self._finish(queued, None)
+                continue
+            error = for_code(code, f"acknowledgement of records of {queued.source.topic_partition}")
+            if code in _MOVED:
+                self._metadata.request_update()
+            if code == Errors.INVALID_RECORD_STATE:
+                queued = self._without_live(queued)
+            self._finish(queued, error)
+
+    def _without_live(self, queued: Queued) -> Queued:
+        """Queue again what is still locked by our clock, and return the rest (rule 5)."""
+        now = self._clock.now()
+        live = [piece for piece in queued.pieces if piece.locked_until > now]
+        session = self.sessions.get(queued.source.node_id)
+        if not live or len(live) == len(queued.pieces) or session is None or not session.is_open:
+            return queued
+        if queued.ticket is not None:
+            queued.ticket.add(queued.source.topic_partition)
+        session.enqueue(queued._replace(pieces=live))
+        return queued._replace(pieces=[piece for piece in queued.pieces if piece.locked_until <= now])
+
+    def _finish(self, queued: Queued, error: KafkaError | None) -> None:
+        if error is None:
+            self._renew(queued.pieces)
+        if queued.ticket is not None:
+            queued.ticket.end(queued.source.topic_partition, error)
+        self._on_outcome(queued, error)
+
+    def _renew(self, pieces: Iterable[Piece]) -> None:
+        now = self._clock.now()
+        for piece in pieces:
+            if piece.delivery is not None:
+                piece.delivery.locked_until = now + (self.lock_timeout_ms or 0) / 1000
+                self.renewed.append(piece.delivery)
