@@ -81,7 +81,7 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
     given = ("--password-file", str(secret))
     assert here("users", "set", "carol", *given, "--dry-run") == (0, "would create carol (SCRAM-SHA-512)\n", "")
     assert here("users", "set", "carol", *given) == (0, "created carol (SCRAM-SHA-512)\n", "")
-    status, out, _ = here("users", "set", "carol", *given, "--iterations", "8192", "--json")
+    _, out, _ = here("users", "set", "carol", *given, "--iterations", "8192", "--json")
     assert json.loads(out) == {"outcome": "changed", "user": "carol", "mechanism": "SCRAM-SHA-512"}
     _, out, _ = here("users", "list", "carol")
     assert out.splitlines()[1] == "carol\tSCRAM-SHA-512\t8192"
