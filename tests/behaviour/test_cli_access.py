@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from pyconsumer import KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
 from pyconsumer.errors import TopicAuthorizationFailedError
-from tests.behaviour.test_cli import COMMAND
 from tests.support.process import GuardedProcess, wait_until
 
 Here = Callable[..., tuple[int, str, str]]
@@ -101,7 +101,7 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
 def test_a_broker_with_users_and_rules(tmp_path: Path) -> None:
     (tmp_path / "users.properties").write_text("alice=alice-secret\n")
     command = [
-        *COMMAND,
+        *(sys.executable, "-m", "pyconsumer"),
         *("broker", "--port", "0", "--users", str(tmp_path / "users.properties")),
         *("--acl", "alice: WRITE,CREATE topic orders"),
     ]
