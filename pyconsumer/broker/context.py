@@ -37,3 +37,7 @@ class RequestContext:
     wall_ms: int
     session: Session = field(default_factory=Session)
     access: Access | None = None
+
+    def limit(self, access: Access) -> None:
+        """Set the rights of the client."""
+        self.access = access

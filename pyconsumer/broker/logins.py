@@ -72,7 +72,7 @@ class Login(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What the broker stores for a user and a mechanism."""
+    """The stored values of a user for one mechanism."""
 
     salt: bytes = field(repr=False)
     iterations: int

@@ -45,6 +45,8 @@ def run_broker(
     schema_registry: int | None = None,
     users: Mapping[str, str] | None = None,
     acls: Sequence[AclBinding] | None = None,
+    cert_file: str | os.PathLike[str] | None = None,
+    key_file: str | os.PathLike[str] | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> int:
     """Run a cluster in this process until SIGTERM or SIGINT. Then stop it cleanly and return 0.
@@ -60,6 +62,7 @@ def run_broker(
         schema_registry: the port of a Schema Registry. 0 picks a free one, None runs none. Its URL is printed.
         users: passwords by name. Clients must then log in by SASL PLAIN or SCRAM.
         acls: rules for what users may do. With a list, even an empty one, everything else is denied.
+        cert_file, key_file: PEM files for TLS. The certificate's file may also contain the key.
         announce: called with ``HOST:PORT[,...]`` when requests are served. By default it prints ``listening on ...``.
 
     Raises:
@@ -69,7 +72,7 @@ def run_broker(
     if advertised_host is None and host in ("0.0.0.0", "::"):
         advertised_host = "localhost"
     folder = None if data_dir == ":memory:" else Path(data_dir or tempfile.mkdtemp(prefix="pyconsumer-broker-"))
-    listener = "SASL_PLAINTEXT" if users else "PLAINTEXT"
+    listener = ("SASL_" if users else "") + ("PLAINTEXT" if cert_file is None else "SSL")
     ports = [{listener: port + node if port else 0} for node in range(brokers)]
     if schema_registry and ports:
         ports[0][REGISTRY] = schema_registry
@@ -78,7 +81,11 @@ def run_broker(
         data_dir=folder,
         config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | dict(config or {}),
         listeners=(listener,),
-        security=SecurityConfig(users=dict(users or {})),
+        security=SecurityConfig(
+            cert_file=None if cert_file is None else os.path.abspath(cert_file),
+            key_file=None if key_file is None else os.path.abspath(key_file),
+            users=dict(users or {}),
+        ),
         acls=tuple(acls or ()),
         host=host,
         advertised_host=advertised_host,

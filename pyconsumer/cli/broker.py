@@ -49,6 +49,8 @@ def _only_this_machine(host: str) -> bool:
     help="A properties file with broker settings, or one setting by Kafka's name, such as num.partitions=4, which "
     "overrides that of a file; may be repeated.",
 )
+@click.option("--tls-cert", metavar="FILE", help="A PEM file with a certificate: clients must use TLS.")
+@click.option("--tls-key", metavar="FILE", help="The PEM file with its key, if it is another one.")
 @click.option(
     "--users",
     "users_file",
@@ -73,6 +75,8 @@ def command(
     schema_registry: int | None,
     settings: tuple[list[str], dict[str, str]],
     config_file: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     users_file: str | None,
     rules: tuple[str, ...],
 ) -> int:
@@ -83,6 +87,8 @@ def command(
             "without authentication or encryption: anybody who can reach this machine can read and change all data."
             if users_file is None
             else "without encryption: anybody on the network can read what clients send and receive."
+            if tls_cert is None
+            else "which is made for development and tests."
         )
         click.echo(
             f"Warning: the broker listens on {host} {danger} Use --host 127.0.0.1 unless you trust the network.",
@@ -115,4 +121,6 @@ def command(
         schema_registry=schema_registry,
         users=users,
         acls=acls,
+        cert_file=tls_cert,
+        key_file=tls_key,
     )

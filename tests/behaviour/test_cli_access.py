@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from pyconsumer import KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
 from pyconsumer.errors import TopicAuthorizationFailedError
-from tests.behaviour.test_cli import COMMAND
 from tests.support.process import GuardedProcess, wait_until
 
 Here = Callable[..., tuple[int, str, str]]
@@ -81,7 +81,7 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
     given = ("--password-file", str(secret))
     assert here("users", "set", "carol", *given, "--dry-run") == (0, "would create carol (SCRAM-SHA-512)\n", "")
     assert here("users", "set", "carol", *given) == (0, "created carol (SCRAM-SHA-512)\n", "")
-    status, out, _ = here("users", "set", "carol", *given, "--iterations", "8192", "--json")
+    _, out, _ = here("users", "set", "carol", *given, "--iterations", "8192", "--json")
     assert json.loads(out) == {"outcome": "changed", "user": "carol", "mechanism": "SCRAM-SHA-512"}
     _, out, _ = here("users", "list", "carol")
     assert out.splitlines()[1] == "carol\tSCRAM-SHA-512\t8192"
@@ -101,7 +101,7 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
 def test_a_broker_with_users_and_rules(tmp_path: Path) -> None:
     (tmp_path / "users.properties").write_text("alice=alice-secret\n")
     command = [
-        *COMMAND,
+        *(sys.executable, "-m", "pyconsumer"),
         *("broker", "--port", "0", "--users", str(tmp_path / "users.properties")),
         *("--acl", "alice: WRITE,CREATE topic orders"),
     ]

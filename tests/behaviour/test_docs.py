@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pyconsumer.broker.ports import hold_port
 from tests.support.cluster import Cluster
 from tests.support.process import run
 
@@ -60,7 +63,9 @@ def test_the_code_of_the_page_about_work_runs(tmp_path: Path, new_cluster: Calla
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["docs/observability.md", "docs/operations.md", "docs/porting.md", "docs/schemas.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/observability.md", "docs/operations.md", "docs/porting.md", "docs/schemas.md", "docs/security.md"]
+)
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path) -> None:
     _run_python(page, tmp_path, "not-used:1")
 
@@ -129,3 +134,31 @@ def test_the_commands_of_the_operations_page_work(tmp_path: Path, new_cluster: C
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     run(["sh", str(script)], timeout_s=90, cwd=tmp_path, env=environment).check()
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_about_security_work(tmp_path: Path) -> None:
+    lines = [text for language, text in _blocks("docs/security.md") if language == "sh"]
+    assert len(lines) > 5
+    with hold_port("127.0.0.1", 0) as held:
+        port = held.getsockname()[1]
+    script = tmp_path / "commands.sh"
+    # An exec, so that the number of the background job is the broker's own.
+    start = 'set -eux\npyconsumer() { "$PYTHON" -m pyconsumer "$@"; }\n'
+    text = "".join(lines).replace("9092", str(port)).replace("pyconsumer broker", 'exec "$PYTHON" -m pyconsumer broker')
+    script.write_text(start + text, "utf-8")
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    environment = {
+        "PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    try:
+        done = run(["sh", str(script)], timeout_s=120, cwd=folder, env=environment).check()
+    finally:
+        if (folder / "broker.pid").exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int((folder / "broker.pid").read_text()), signal.SIGKILL)
+    assert "a first order\n" in done.stdout
+    assert "created bob (SCRAM-SHA-512)\n" in done.stdout
+    assert "User:bob\tALLOW\tWRITE\ttopic\torders\tliteral\t*\n" in done.stdout

@@ -10,9 +10,9 @@ and the next one meets the new rules, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from pyconsumer.acls import ResourceType
+from pyconsumer.acls import CLUSTER_NAME, ResourceType
 from pyconsumer.broker.access.authorizer import Access, Authorizer
 from pyconsumer.broker.access.table import Effect, Rule
 from pyconsumer.broker.broker import Broker
@@ -27,6 +27,7 @@ from pyconsumer.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from pyconsumer.protocol.primitives import Struct
 from pyconsumer.protocol.schema import Message
 
 __all__ = ["admit"]
@@ -51,7 +52,7 @@ async def admit(
 ) -> Message | None:
     """Handle a request, as far as its client has the rights."""
     access = Access(authorizer, context.principal, context.client_host, context.api_key, context.api_version)
-    context.access = access
+    context.limit(access)
     for rule in access.rules:
         if rule.effect is Effect.WHOLE and not _may_whole(access, rule, request):
             return _refusal(request, context, access.error(rule.resource))
@@ -61,9 +62,7 @@ async def admit(
     if refused and not refused[1]:
         _add(response, refused[0], refused[2])
     hide = _HIDE.get(context.api_key)
-    if hide is not None and response is not None:
-        hide(access, response)
-    return response
+    return response if hide is None or response is None else hide(access, response)
 
 
 def _may_whole(access: Access, rule: Rule, request: Message) -> bool:
@@ -161,7 +160,7 @@ def _split_groups(broker: Broker, request: Message, context: RequestContext, acc
     refused = _split_by_table(broker, request, context, access)
     if refused is not None:
         for group in refused[0].groups:  # type: ignore[attr-defined]
-            group.topics = []
+            group.topics.clear()
     return refused
 
 
@@ -177,89 +176,113 @@ _SPLIT: Final[dict[int, _Split]] = {
 # --- what a client may not see
 
 
-def _hide_groups(access: Access, response: Any) -> None:
-    response.groups = [
-        group for group in response.groups if access.may(ResourceType.GROUP, group.group_id, log_denied=False)
-    ]
+S = TypeVar("S", bound=Struct)
 
 
-def _hide_transactions(access: Access, response: Any) -> None:
-    response.transaction_states = [
-        state
+def _with(part: S, **changes: Any) -> S:
+    """Return a part of a response with other values."""
+    return type(part)(**{spec.name: getattr(part, spec.name) for spec in part.FIELDS} | changes)
+
+
+def _hide_groups(access: Access, response: Any) -> Any:
+    def is_visible(group: Any) -> bool:
+        return access.may(ResourceType.GROUP, group.group_id, log_denied=False)
+
+    return _with(response, groups=list(filter(is_visible, response.groups)))
+
+
+def _hide_transactions(access: Access, response: Any) -> Any:
+    def is_visible(state: Any) -> bool:
+        return access.may(ResourceType.TRANSACTIONAL_ID, state.transactional_id, log_denied=False)
+
+    return _with(response, transaction_states=list(filter(is_visible, response.transaction_states)))
+
+
+def _hide_topics_of_transactions(access: Access, response: Any) -> Any:
+    states = [
+        _with(state, topics=[topic for topic in state.topics if access.may(ResourceType.TOPIC, topic.topic)])
         for state in response.transaction_states
-        if access.may(ResourceType.TRANSACTIONAL_ID, state.transactional_id, log_denied=False)
     ]
+    return _with(response, transaction_states=states)
 
 
-def _hide_topics_of_transactions(access: Access, response: Any) -> None:
-    for state in response.transaction_states:
-        state.topics = [topic for topic in state.topics if access.may(ResourceType.TOPIC, topic.topic)]
-
-
-def _limit_group_operations(access: Access, response: Any) -> None:
-    for group in response.groups:
-        group.authorized_operations = _limited(access, ResourceType.GROUP, group.group_id, group.authorized_operations)
-
-
-def _hide_group_topics(access: Access, response: Any) -> None:
-    """Replace groups whose members have topics that the client may not see."""
-    names = {
-        topic.topic_name
+def _limit_group_operations(access: Access, response: Any) -> Any:
+    groups = [
+        _with(
+            group,
+            authorized_operations=_limited(access, ResourceType.GROUP, group.group_id, group.authorized_operations),
+        )
         for group in response.groups
+    ]
+    return _with(response, groups=groups)
+
+
+def _topics_of(group: Any) -> set[str]:
+    """Return the names of the topics that the members of a consumer group have or will have."""
+    return {
+        topic.topic_name
         for member in group.members
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-    denied = access.denied(ResourceType.TOPIC, sorted(names))
-    for at, group in enumerate(response.groups):
-        if any(
-            topic.topic_name in denied
-            for member in group.members
-            for assignment in (member.assignment, member.target_assignment)
-            for topic in assignment.topic_partitions
-        ):
-            response.groups[at] = type(group)(
-                error_code=access.error(ResourceType.TOPIC),
-                error_message="The group has described topic(s) that the client is not authorized to describe.",
-                group_id=group.group_id,
+
+
+def _hide_group_topics(access: Access, response: Any) -> Any:
+    """Replace groups whose members have topics that the client may not see."""
+    denied = access.denied(ResourceType.TOPIC, sorted(set().union(*map(_topics_of, response.groups))))
+    groups = [
+        type(group)(
+            error_code=access.error(ResourceType.TOPIC),
+            error_message="The group has described topic(s) that the client is not authorized to describe.",
+            group_id=group.group_id,
+        )
+        if denied & _topics_of(group)
+        else group
+        for group in response.groups
+    ]
+    return _limit_group_operations(access, _with(response, groups=groups))
+
+
+def _limit_cluster_operations(access: Access, response: Any) -> Any:
+    operations = response.cluster_authorized_operations
+    if operations == _OMITTED:
+        return response
+    may_see = access.may(ResourceType.CLUSTER)
+    found = access.operations(ResourceType.CLUSTER, CLUSTER_NAME, operations) if may_see else 0
+    return _with(response, cluster_authorized_operations=found)
+
+
+def _limit_metadata_operations(access: Access, response: Any) -> Any:
+    if any(topic.topic_authorized_operations != _OMITTED for topic in response.topics):
+        topics = [
+            _with(
+                topic,
+                topic_authorized_operations=_limited(
+                    access, ResourceType.TOPIC, topic.name or "", topic.topic_authorized_operations
+                ),
             )
-    _limit_group_operations(access, response)
-
-
-def _limit_cluster_operations(access: Access, response: Any) -> None:
-    if response.cluster_authorized_operations == _OMITTED:
-        return
-    if access.may(ResourceType.CLUSTER):
-        name = "kafka-cluster"
-        response.cluster_authorized_operations = access.operations(
-            ResourceType.CLUSTER, name, response.cluster_authorized_operations
-        )
-    else:
-        response.cluster_authorized_operations = 0
-
-
-def _limit_metadata_operations(access: Access, response: Any) -> None:
-    _limit_cluster_operations(access, response)
-    for topic in response.topics:
-        topic.topic_authorized_operations = _limited(
-            access, ResourceType.TOPIC, topic.name or "", topic.topic_authorized_operations
-        )
+            for topic in response.topics
+        ]
+        response = _with(response, topics=topics)
+    return _limit_cluster_operations(access, response)
 
 
 def _limited(access: Access, kind: ResourceType, name: str, operations: int) -> int:
     return operations if operations == _OMITTED else access.operations(kind, name, operations)
 
 
-def _hide_configs_of_new_topics(access: Access, response: Any) -> None:
+def _hide_configs_of_new_topics(access: Access, response: Any) -> Any:
     code = access.error(ResourceType.TOPIC)
-    for topic in response.topics:
-        if not topic.error_code and not access.may(ResourceType.TOPIC, topic.name, "configs", log_denied=False):
-            topic.topic_config_error_code = code
-            topic.num_partitions = topic.replication_factor = -1
-            topic.configs = []
+    topics = [
+        topic
+        if topic.error_code or access.may(ResourceType.TOPIC, topic.name, "configs", log_denied=False)
+        else _with(topic, topic_config_error_code=code, num_partitions=-1, replication_factor=-1, configs=[])
+        for topic in response.topics
+    ]
+    return _with(response, topics=topics)
 
 
-_HIDE: Final[dict[int, Callable[[Access, Any], None]]] = {
+_HIDE: Final[dict[int, Callable[[Access, Any], Any]]] = {
     ApiKey.METADATA: _limit_metadata_operations,
     ApiKey.DESCRIBE_CLUSTER: _limit_cluster_operations,
     ApiKey.DESCRIBE_GROUPS: _limit_group_operations,

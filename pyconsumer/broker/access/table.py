@@ -24,7 +24,7 @@ _NEWEST: Final = 0x7FFF
 
 
 class Effect(Enum):
-    """What happens without the right."""
+    """The consequence of a missing right."""
 
     WHOLE = 1
     ITEMS = 2
