@@ -56,15 +56,10 @@ def _quiet(method: Callable[P, None]) -> Callable[P, None]:
     return call
 
 
-class _Failures:
-    logged = False
-
-
+@functools.cache
 def _failed() -> None:
     """Log the exception that is being handled, the first time."""
-    if not _Failures.logged:
-        _Failures.logged = True
-        _log.exception("OpenTelemetry could not be told of a call. Further failures are not logged")
+    _log.exception("OpenTelemetry could not be told of a call. Further failures are not logged")
 
 
 class Observer:

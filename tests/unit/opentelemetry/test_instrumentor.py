@@ -192,8 +192,7 @@ def test_a_client_without_an_observer_makes_no_call_more(servers: str) -> None:
 def test_a_failure_of_opentelemetry_is_logged_once_and_the_client_works_on(
     servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    observer = sys.modules["pyconsumer.opentelemetry.observer"]
-    monkeypatch.setattr(observer._Failures, "logged", False)
+    sys.modules["pyconsumer.opentelemetry.observer"]._failed.cache_clear()
     with recording() as recorder:
         active = hooks.active
 
