@@ -33,6 +33,7 @@ _LAYERS = (
         "background_log",
         "child_python",
         "lazy_names",
+        "log_fields",
         "metrics",
         "telemetry",
     },
