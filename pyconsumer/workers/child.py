@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from pyconsumer.telemetry import Client, hooks
+from pyconsumer.workers.dead_letters import safe_text
 from pyconsumer.workers.results import records_of
 
 __all__ = ["DONE", "RETURNED", "RUNNING", "TAKEN_BACK", "serve"]
@@ -104,5 +105,5 @@ def _call(
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
-            return RuntimeError(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+            return RuntimeError(f"{type(error).__module__}.{type(error).__qualname__}: {safe_text(error)}")
         return error
