@@ -39,6 +39,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Final, NamedTuple, Protocol
 
+from pyconsumer import log_fields
+
 __all__ = ["EXIT_WAIT_S", "LineQueue", "Log", "background", "flush", "stay_in_background", "warn"]
 
 #: Seconds that the end of the interpreter waits for lines that are still queued.
@@ -113,6 +115,7 @@ class _Line(NamedTuple):
     created: float
     thread: int
     thread_name: str
+    client: tuple[str | None, str | None]
 
     def deliver(self) -> None:
         logger = self.log.logger
@@ -128,6 +131,8 @@ class _Line(NamedTuple):
             relativeCreated=record.relativeCreated - (record.created - self.created) * 1000,
             thread=self.thread,
             threadName=self.thread_name,
+            client_id=self.client[0],
+            group_id=self.client[1],
         )
         logger.handle(record)
 
@@ -347,10 +352,19 @@ class Log:
                 time.time(),
                 _thread.get_ident(),
                 thread.name,
+                _client_of(caller),
             )
         )
 
 
+def _client_of(frame: FrameType | None) -> tuple[str | None, str | None]:
+    try:
+        return log_fields.client_of(frame)
+    except Exception:  # a line without its client is better than none
+        return None, None
+
+
+log_fields.install()
 _queue: Final = LineQueue()
 os.register_at_fork(after_in_child=_forked)
 

@@ -1,7 +1,7 @@
-"""``hooks``: the place where clients find what observes their calls, such as :mod:`pyconsumer.opentelemetry`.
+"""``hooks``: the place where clients find the observer of their calls, such as :mod:`pyconsumer.opentelemetry`.
 
-Clients know nothing of OpenTelemetry. They look at :attr:`Hooks.active` once per poll and once per send. It is None
-unless an instrumentation was switched on, so a client that nobody observes pays for one attribute test.
+No client knows OpenTelemetry. It looks at :attr:`Hooks.active` once per poll and once per send. That is None unless an
+instrumentation was switched on, so a client without an observer pays for one attribute test.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Telemetry(Protocol):
     def committing(self, client: Client, partitions: Sequence[TopicPartition]) -> Callable[[Exception | None], None]:
         """Note that a commit is sent. The result is to be called with its error, or with None."""
 
-    def processing(self, client: Client, work: Any) -> AbstractContextManager[Any]:
+    def processing(self, client: Client, work: Any) -> AbstractContextManager[object]:
         """Return a context manager around the processing of a record, of several, or of an Arrow table."""
 
     def flush(self) -> None:
@@ -92,7 +92,7 @@ class Telemetry(Protocol):
 
 
 class Hooks:
-    """What observes the clients of this process.
+    """The observer of the clients in this process.
 
     Attributes:
         active: observes all calls. None if nothing does.
@@ -119,7 +119,7 @@ class Hooks:
 hooks: Final = Hooks()
 
 
-def processing(client: Client, work: Any) -> AbstractContextManager[Any]:
+def processing(client: Client, work: Any) -> AbstractContextManager[object]:
     """Return the context manager around the processing of a record or of several, one that does nothing by default."""
     active = hooks.active
     return nullcontext() if active is None else active.processing(client, work)

@@ -630,7 +630,7 @@ class AsyncConsumer(Protocol[K, V]):
         """
         raise not_written("metric_table")
 
-    def processing(self, work: Any) -> AbstractContextManager[Any]:
+    def processing(self, work: Any) -> AbstractContextManager[object]:
         """Return a context manager around the processing of a record: OpenTelemetry's span ``process``.
 
         An exception of the block sets the status of the span, and is raised. Without OpenTelemetry this does nothing.

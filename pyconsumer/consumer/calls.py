@@ -260,7 +260,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     def metric_table(self) -> list[Metric]:
         return self._metric_source.table()
 
-    def processing(self, work: Any) -> AbstractContextManager[Any]:
+    def processing(self, work: Any) -> AbstractContextManager[object]:
         return self._delegate.observation.processing(work)
 
     def wakeup(self) -> None:

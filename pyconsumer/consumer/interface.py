@@ -390,7 +390,7 @@ class ImmediateCalls(Protocol):
         """
         ...
 
-    def processing(self, work: Any) -> AbstractContextManager[Any]:
+    def processing(self, work: Any) -> AbstractContextManager[object]:
         """Return a context manager around the processing of a record: OpenTelemetry's span ``process``.
 
         An exception of the block sets the status of the span, and is raised. Without OpenTelemetry this does nothing.

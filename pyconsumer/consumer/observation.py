@@ -75,7 +75,7 @@ class Observation:
         if active is not None and isinstance(error, KafkaError) and not isinstance(error, WakeupError):
             active.receive_failed(self.client(), error, self._seconds())
 
-    def processing(self, work: Any) -> AbstractContextManager[Any]:
+    def processing(self, work: Any) -> AbstractContextManager[object]:
         """Return the context manager of ``KafkaConsumer.processing``."""
         return nullcontext() if hooks.active is None else processing(self.client(), work)
 

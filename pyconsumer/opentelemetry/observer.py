@@ -44,7 +44,7 @@ _CACHED: Final = 4096  # sets of attributes
 
 
 def _quiet(method: Callable[P, None]) -> Callable[P, None]:
-    """Log what a method raises, instead of raising it."""
+    """Log the exceptions of a method, instead of raising them."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -56,15 +56,10 @@ def _quiet(method: Callable[P, None]) -> Callable[P, None]:
     return call
 
 
-class _Failures:
-    logged = False
-
-
+@functools.cache
 def _failed() -> None:
     """Log the exception that is being handled, the first time."""
-    if not _Failures.logged:
-        _Failures.logged = True
-        _log.exception("OpenTelemetry could not be told of a call. Further failures are not logged")
+    _log.exception("OpenTelemetry could not be told of a call. Further failures are not logged")
 
 
 class Observer:
@@ -252,7 +247,7 @@ class Observer:
 
     # -- the application's work --------------------------------------------------------------------------------------
 
-    def processing(self, client: Client, work: Any) -> AbstractContextManager[Any]:
+    def processing(self, client: Client, work: Any) -> AbstractContextManager[object]:
         try:
             return _Processing(self, client, work)
         except Exception:
@@ -275,9 +270,9 @@ class Observer:
         try:
             number = partition if isinstance(partition, int) else None
             links = [Link(one) for one in contexts_of([headers])] if headers else ()  # set by the application
-            span = sending.span = self.start(client, "send", topic, number, kind=SpanKind.PRODUCER, links=links)
+            span = self.start(client, "send", topic, number, kind=SpanKind.PRODUCER, links=links)
             if span is not None:
-                sending.headers = with_context(headers, trace.set_span_in_context(span))
+                sending.begin(span, carries=True)
                 if span.is_recording():
                     self.describe(span, key, tombstone=tombstone)
         except Exception:
@@ -288,11 +283,10 @@ class Observer:
         sending = _Sending(self, client, topic, count, None)
         try:
             kind = SpanKind.PRODUCER if carries else SpanKind.CLIENT
-            span = sending.span = self.start(client, "send", topic, kind=kind)
-            if span is not None and span.is_recording():
+            span = self.start(client, "send", topic, kind=kind)
+            if span is not None:
+                sending.begin(span, carries=carries and span.is_recording())
                 span.set_attribute(names.BATCH_SIZE, count)
-                if carries:
-                    sending.headers = with_context(None, trace.set_span_in_context(span))
         except Exception:
             _failed()
         return sending
@@ -332,6 +326,12 @@ class _Sending:
         self._began = time.perf_counter()
         self.headers = headers
         self.span: Span | None = None
+
+    def begin(self, span: Span, *, carries: bool) -> None:
+        """Take the span, and put its context into the headers if ``carries``."""
+        self.span = span
+        if carries:
+            self.headers = with_context(self.headers, trace.set_span_in_context(span))
 
     @_quiet
     def sent(self, outcome: RecordMetadata | BaseException | None) -> None:

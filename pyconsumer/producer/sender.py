@@ -147,7 +147,7 @@ class Sender:
         transactions: TransactionManager | None = None,
         on_metadata: Callable[[], None],
     ) -> None:
-        self._config = config
+        self.config = config
         self._client = client
         self._metadata = metadata
         self._accumulator = accumulator
@@ -291,12 +291,12 @@ class Sender:
     @property
     def label(self) -> str:
         """The producer's client id, for messages."""
-        return self._config.client_id
+        return self.config.client_id
 
     @property
     def delivery_timeout(self) -> float:
         """``delivery_timeout_ms`` in seconds."""
-        return self._config.delivery_timeout_ms / 1000
+        return self.config.delivery_timeout_ms / 1000
 
     def stop_now(self) -> None:
         """Drop the records that are not sent yet. Any thread may call this. The caller wakes the client."""
@@ -369,10 +369,10 @@ class Sender:
         if transactions is not None:
             with self._lock:
                 busy = tuple(tp for tp in busy if transactions.may_send(tp))
-        elif busy and self._config.enable_idempotence and not self._have_producer(now):
+        elif busy and self.config.enable_idempotence and not self._have_producer(now):
             self._explain(busy, self._producer_error)
             return max(now, min(until, self._producer_retry_at)) if self._producer_retry_at > now else until
-        limit = self._config.max_in_flight_requests_per_connection
+        limit = self.config.max_in_flight_requests_per_connection
         by_node: dict[int, list[TopicPartition]] = {}
         leaderless: list[TopicPartition] = []
         for tp in busy:
@@ -418,7 +418,7 @@ class Sender:
 
     def _more_for(self, node: int, partitions: list[TopicPartition]) -> bool:
         """Return whether another request could be sent at once: some partitions did not fit into the first."""
-        if self._in_flight.get(node, 0) >= self._config.max_in_flight_requests_per_connection:
+        if self._in_flight.get(node, 0) >= self.config.max_in_flight_requests_per_connection:
             return False
         with self._lock:
             return any(self._accumulator.ready_at(tp) == 0.0 for tp in partitions)
@@ -426,7 +426,7 @@ class Sender:
     def _send_to(self, node: int, partitions: list[TopicPartition]) -> None:
         """Send one Produce request with one batch of each partition, as many as fit."""
         transactions = self._transactions
-        producer = self._producer if self._config.enable_idempotence else None
+        producer = self._producer if self.config.enable_idempotence else None
         max_version = None
         taken: list[ProducerBatch] = []
         expected = 0
@@ -436,7 +436,7 @@ class Sender:
                 max_version = None if transactions.is_v2 else _LAST_VERSION_THAT_ADDS_NOTHING
             for tp in partitions:
                 next_size = self._accumulator.next_size(tp)
-                if taken and expected + next_size > self._config.max_request_size:
+                if taken and expected + next_size > self.config.max_request_size:
                     break
                 if self._accumulator.ready_at(tp) is None:
                     continue
@@ -471,8 +471,8 @@ class Sender:
                 topic.partition_data.append(PartitionProduceData(tp.partition, batch.data))
             return ProduceRequest(
                 transactional_id=None if transactions is None else transactions.transactional_id,
-                acks=self._config.acks,
-                timeout_ms=self._config.request_timeout_ms,
+                acks=self.config.acks,
+                timeout_ms=self.config.request_timeout_ms,
                 topic_data=list(topics.values()),
             )
 
@@ -482,9 +482,9 @@ class Sender:
             node,
             ApiKey.PRODUCE,
             build,
-            timeout=self._config.request_timeout_ms / 1000,
+            timeout=self.config.request_timeout_ms / 1000,
             max_version=max_version if known else min(max_version or 99, FIRST_VERSION_WITH_TOPIC_IDS - 1),
-            expect_response=self._config.acks != 0,
+            expect_response=self.config.acks != 0,
         )
         self.counters.requested(batches, self._clock.now())
         future.add_callback(lambda done: self._on_done(node, batches, names, done))
@@ -528,7 +528,7 @@ class Sender:
                 batch.mark_uncertain()
                 self._on_error(batch, future.exception, now)
             return
-        if self._config.acks == 0:
+        if self.config.acks == 0:
             for batch in batches:
                 self._finish(batch, -1, -1, None)
             return
@@ -567,8 +567,8 @@ class Sender:
         new_id = self._transactions is None and batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_ID)
         if (
             (error.retriable or new_id)
-            and batch.attempts <= self._config.retries
-            and now < batch.created_at + self._config.delivery_timeout_ms / 1000
+            and batch.attempts <= self.config.retries
+            and now < batch.created_at + self.config.delivery_timeout_ms / 1000
             and not batch.result.done
         ):
             self.counters.repeated(batch, now)
@@ -589,13 +589,13 @@ class Sender:
     def _split(self, batch: ProducerBatch, now: float) -> None:
         self.counters.split(now)
         size = len(batch.data or b"")
-        half = max(1, min(size // 2, self._config.batch_size))
+        half = max(1, min(size // 2, self.config.batch_size))
         self._report_split(batch, size, half, now)
         builders: list[BatchBuilder] = []
         for record in iter_records(memoryview(batch.data or b"")):
             row = (record.timestamp, record.key, record.value, record.headers)
             if not builders or builders[-1].try_append(*row) is None:
-                builders.append(BatchBuilder(self._config.compression_type, size_limit=half))
+                builders.append(BatchBuilder(self.config.compression_type, size_limit=half))
                 builders[-1].try_append(*row)
         with self._lock:
             self._accumulator.split(batch, builders, half)
@@ -626,7 +626,7 @@ class Sender:
         reason = f"; the last error was: {cause}" if cause is not None else f"; connections: {self._client.failures()}"
         error = KafkaTimeoutError(
             f"{_count(batch.record_count, 'record')} for {batch.topic_partition} not acknowledged within "
-            f"delivery_timeout_ms ({self._config.delivery_timeout_ms} ms); "
+            f"delivery_timeout_ms ({self.config.delivery_timeout_ms} ms); "
             f"sent {_count(batch.attempts, 'time')}{reason}"
         )
         error.__cause__ = cause
@@ -706,8 +706,8 @@ class Sender:
 
     def _send_transactional(self, transactions: TransactionManager, request: PendingRequest) -> None:
         topic_ids = self._topic_ids(request)
-        call = call_for(transactions, request, self._config.transaction_timeout_ms, topic_ids)
-        timeout = self._config.request_timeout_ms / 1000
+        call = call_for(transactions, request, self.config.transaction_timeout_ms, topic_ids)
+        timeout = self.config.request_timeout_ms / 1000
         node = transactions.coordinator(request)
         least, most = call.min_version, call.max_version
         if request.kind is RequestKind.FIND_COORDINATOR or node is None:
@@ -762,7 +762,7 @@ class Sender:
         if self._producer_request is None and now >= self._producer_retry_at:
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2147483647)
             self._producer_request = self._client.send_any(
-                ApiKey.INIT_PRODUCER_ID, request, timeout=self._config.request_timeout_ms / 1000
+                ApiKey.INIT_PRODUCER_ID, request, timeout=self.config.request_timeout_ms / 1000
             )
             self._producer_request.add_callback(self._on_producer_id)
         return False

@@ -673,7 +673,7 @@ class MockConsumer(Consumer[K, V]):
     def metric_table(self) -> list[Metric]:
         return []
 
-    def processing(self, work: Any) -> AbstractContextManager[Any]:
+    def processing(self, work: Any) -> AbstractContextManager[object]:
         return processing(Client("mock", self._group_id), work)
 
     def wakeup(self) -> None:

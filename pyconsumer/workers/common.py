@@ -195,6 +195,7 @@ class WorkersBase:
         self._exactly_once = exactly_once
         self._transactions: Transactions | None = None
         self._consumer: Any = consumer
+        self.config = config  # for log_fields
         self._client = Client(config.client_id, config.group_id)
         self._handle = handle
         self._order: Order = order

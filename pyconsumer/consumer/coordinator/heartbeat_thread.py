@@ -82,6 +82,7 @@ class HeartbeatThread:
     ) -> None:
         self._brokers = tuple(brokers)
         self._core = core
+        self.settings = core.settings  # log_fields reads the names of the client
         self._lock = lock
         self._clock = clock
         self._changed = changed

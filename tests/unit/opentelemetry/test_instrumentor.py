@@ -1,4 +1,4 @@
-"""``PyconsumerInstrumentor``: when it observes, what it costs when it does not, and how it is found."""
+"""``PyconsumerInstrumentor``: when it observes, the cost when it does not, and how it is found."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_no_other_module_imports_it() -> None:
             assert not [name for name in names if "opentelemetry" in name.split(".")], path
 
 
-def test_without_a_provider_nothing_is_observed_until_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_are_observed_once_there_is_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     PyconsumerInstrumentor().instrument()
     KafkaConsumer(bootstrap_servers=_NOWHERE).close()
     assert hooks.active is None
@@ -156,7 +156,7 @@ def _python_calls(call: Any) -> int:
     return count
 
 
-def test_a_client_that_nobody_observes_makes_no_call_more(servers: str) -> None:
+def test_a_client_without_an_observer_makes_no_call_more(servers: str) -> None:
     """Calls of Python per poll and per send: the same as if the hooks were not there, which one attribute shows."""
     with KafkaProducer(bootstrap_servers=servers, linger_ms=10_000) as producer:
         producer.send_many("t", [b"x"] * 5_000).get(30)
@@ -192,8 +192,7 @@ def test_a_client_that_nobody_observes_makes_no_call_more(servers: str) -> None:
 def test_a_failure_of_opentelemetry_is_logged_once_and_the_client_works_on(
     servers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    observer = sys.modules["pyconsumer.opentelemetry.observer"]
-    monkeypatch.setattr(observer._Failures, "logged", False)
+    sys.modules["pyconsumer.opentelemetry.observer"]._failed.cache_clear()
     with recording() as recorder:
         active = hooks.active
 

@@ -1,0 +1,97 @@
+"""``client_id`` and ``group_id`` of log records, for JSON loggers and formats such as ``%(client_id)s``.
+
+Each record of the loggers in :data:`LOGGERS` gets both attributes. They are found when a line is logged: on the stack
+is a method of the client, or of a part of it, whose settings name it. So calls that log nothing pay nothing. Both are
+None for a line that belongs to no client.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from types import FrameType
+from typing import Final
+
+__all__ = ["LOGGERS", "client_of", "install"]
+
+#: The loggers of clients.
+LOGGERS: Final = (
+    "pyconsumer.aio.driver",
+    "pyconsumer.assignors",
+    "pyconsumer.compat.aiokafka",
+    "pyconsumer.compat.kafka.producer.kafka",
+    "pyconsumer.compat.kafka.settings",
+    "pyconsumer.config",
+    "pyconsumer.consumer",
+    "pyconsumer.consumer.all_partitions",
+    "pyconsumer.consumer.coordinator",
+    "pyconsumer.exactly_once",
+    "pyconsumer.metrics.source",
+    "pyconsumer.network",
+    "pyconsumer.network.connection",
+    "pyconsumer.opentelemetry",
+    "pyconsumer.producer",
+    "pyconsumer.producer.future",
+    "pyconsumer.producer.loop_bridge",
+    "pyconsumer.producer.producer",
+    "pyconsumer.producer.sender",
+    "pyconsumer.producer.transaction_manager",
+    "pyconsumer.records",
+    "pyconsumer.schemas.registry.http",
+    "pyconsumer.workers",
+)
+
+Names = tuple[str | None, str | None]
+_NO_CLIENT: Final[Names] = (None, None)
+_MOST_FRAMES: Final = 60
+#: Attributes of clients and their parts that have their settings.
+_SETTINGS: Final = ("config", "settings")
+
+
+def client_of(frame: FrameType | None) -> Names:
+    """Return the client id and the group of the client whose code is on the stack, from a frame outwards."""
+    client_id: str | None = None
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        if str(frame.f_globals.get("__name__", "")).startswith("pyconsumer."):
+            for names in _names_in(frame):
+                if names[1] is not None:
+                    return names
+                client_id = client_id or names[0]
+        frame = frame.f_back
+    return client_id, None
+
+
+def _names_in(frame: FrameType) -> list[Names]:
+    owner = frame.f_locals.get("self")
+    if owner is None or not type(owner).__module__.startswith("pyconsumer."):
+        return []
+    found: list[Names] = []
+    for name in _SETTINGS:
+        settings = getattr(owner, name, None)
+        client_id = getattr(settings, "client_id", None)
+        if isinstance(client_id, str):
+            group_id = getattr(settings, "group_id", None)
+            found.append((client_id, group_id if isinstance(group_id, str) else None))
+    return found
+
+
+class _ClientFields(logging.Filter):
+    """Adds the names of the client to each record. Refuses none."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not hasattr(record, "client_id"):  # a line of the log thread has them
+            try:
+                names = client_of(sys._getframe(1))
+            except Exception:
+                names = _NO_CLIENT
+            vars(record).update(client_id=names[0], group_id=names[1])
+        return True
+
+
+def install() -> None:
+    """Let the records of :data:`LOGGERS` have both attributes."""
+    fields = _ClientFields()
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(fields)
