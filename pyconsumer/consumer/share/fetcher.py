@@ -34,7 +34,14 @@ from pyconsumer.consumer.share.membership import UNSUPPORTED
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.requests import acknowledge_request, fetch_request
 from pyconsumer.consumer.share.session import Key, Queued, ShareSession
-from pyconsumer.errors import Errors, KafkaError, ShareSessionNotFoundError, UnsupportedVersionError, for_code
+from pyconsumer.errors import (
+    Errors,
+    KafkaError,
+    ShareSessionNotFoundError,
+    UnknownServerError,
+    UnsupportedVersionError,
+    for_code,
+)
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture
@@ -331,7 +338,9 @@ class ShareFetcher:
             self._finish(queued, error)
         if isinstance(error, UnsupportedVersionError):
             error = UnsupportedVersionError(f"{UNSUPPORTED}; {error}")
-        if not error.retriable and not any(type(known) is type(error) for known in self._errors):
+        # A broker of 4.3.1 says UNKNOWN_SERVER_ERROR while a topic is deleted. Java retries it, too.
+        passes = error.retriable or isinstance(error, UnknownServerError)
+        if not passes and not any(type(known) is type(error) for known in self._errors):
             self._errors.append(error)
         return None
 
