@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
@@ -24,7 +25,7 @@ from pyconsumer.errors import (
     WakeupError,
 )
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.process import GuardedProcess, wait_until
+from tests.support.process import GuardedProcess, run, wait_until
 from tests.support.share_groups import SHARE_CONFIG, ShareWorld
 
 pytestmark = [pytest.mark.kafka, pytest.mark.concurrent]
@@ -370,6 +371,15 @@ def test_a_broker_without_the_feature_says_how_to_enable_it() -> None:
         )
         with consumer, pytest.raises(UnsupportedVersionError, match=r"share\.version"):
             take(consumer, 1)
+
+
+def test_the_example_of_the_page_about_work_runs(kafka: ApacheKafka, tmp_path: Path) -> None:
+    (text,) = re.findall(r"^```py\n(.*?)^```$", (_ROOT / "docs/work.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    program = tmp_path / "page.py"
+    program.write_text(text.replace("localhost:9092", kafka.bootstrap_servers), "utf-8")
+    lines = run([sys.executable, "-W", "error", str(program)], timeout_s=90, cwd=_ROOT).check().stdout.splitlines()
+    assert sorted(lines[:-1]) == [f"task {number} in delivery {2 if number == 3 else 1}" for number in range(5)]
+    assert lines[-1] == "[None]"
 
 
 def test_javas_share_consumer_gets_the_rest(world: ShareWorld) -> None:
