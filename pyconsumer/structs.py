@@ -28,7 +28,7 @@ make_tuple: Final[Any] = tuple.__new__
 
 
 class AcknowledgeType(enum.IntEnum):
-    """What a member of a share group says about a record that it has acquired (KIP-932).
+    """The outcome of a record that a member of a share group has acquired (KIP-932).
 
     * ``ACCEPT``: the record is processed. No member gets it again.
     * ``RELEASE``: it was not processed. A member gets it again, unless its deliveries have reached the group's limit.

@@ -736,10 +736,10 @@ class AsyncShareConsumer(Protocol[K, V]):
             timeout_ms: the longest time. By default ``default_api_timeout_ms``.
 
         Returns:
-            For each partition None, or the error of its acknowledgements: ``InvalidRecordStateError`` if a lock had
-            expired, ``NotLeaderOrFollowerError`` if the leader has moved, ``ShareSessionNotFoundError`` or
-            ``KafkaConnectionError`` if the session was lost, ``KafkaTimeoutError`` at the end of the time. The records
-            are then delivered again.
+            For each partition None, or the error of its acknowledgements. It is ``InvalidRecordStateError`` if a lock
+            had expired, and ``NotLeaderOrFollowerError`` if the leader has moved. If the session was lost, it is
+            ``ShareSessionNotFoundError`` or ``KafkaConnectionError``. At the end of the time it is
+            ``KafkaTimeoutError``. The records are then delivered again.
 
         Raises:
             WakeupError: :meth:`wakeup` was called. The acknowledgements are still sent.

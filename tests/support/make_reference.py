@@ -14,6 +14,7 @@ from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS
 from pyconsumer.broker.settings import BrokerSetting, format_value
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.settings.config import CLIENT_SETTINGS, REQUIRED, Choice, Duration, Flag, Integer, Setting
 
@@ -109,6 +110,9 @@ def reference() -> str:
         _HEAD,
         "## All clients\n\n" + _client_table(CLIENT_SETTINGS),
         "## Consumer\n\n" + _client_table(_own(CONSUMER_SETTINGS.by_name)),
+        "## Share consumer\n\nBesides those of all clients. A share consumer refuses the settings of a consumer that "
+        "belong to the group on the broker, and names the group's setting.\n\n"
+        + _client_table(_own(SHARE_CONSUMER_SETTINGS.by_name)),
         "## Producer\n\n" + _client_table(_own(PRODUCER_SETTINGS.by_name)),
         "## Admin client\n\n" + _client_table(_own(ADMIN_SETTINGS.by_name)),
         "## Embedded broker\n\nKafka's names and defaults, for `EmbeddedCluster(config=...)` and `pyconsumer broker "

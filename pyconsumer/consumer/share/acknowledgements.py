@@ -38,7 +38,7 @@ Run = tuple[int, int]
 
 
 class Source(NamedTuple):
-    """Where records were acquired: the leader at that time, and the partition with its topic id."""
+    """The place where records were acquired: the leader at that time, and the partition with its topic id."""
 
     node_id: int
     topic_id: bytes
@@ -122,6 +122,10 @@ class Delivery:
         """Return how often a record was delivered, this time included. 0 if it is not one of these."""
         at = bisect_right(self.counts, offset, key=_first) - 1
         return self.counts[at][2] if at >= 0 and offset <= self.counts[at][1] else 0
+
+    def lock_until(self, until: float) -> None:
+        """Record that the lock begins anew (monotonic seconds)."""
+        self.locked_until = until
 
     def accept_all(self) -> list[Piece]:
         """Take all records out, as accepted ones."""
@@ -207,17 +211,27 @@ def without_overlaps(pieces: Iterable[Piece]) -> tuple[list[Piece], list[Piece]]
 def batches_of(pieces: Sequence[Piece]) -> list[AcknowledgementBatch]:
     """Return the batches that a request has for one partition (rule 5). The pieces are in order, without overlaps."""
     batches: list[AcknowledgementBatch] = []
-    types: list[int] = []  # of the batch that is open: a type for each offset
+    open_pieces: list[Piece] = []  # neighbours that share a batch
     for piece in _merged(pieces):
-        follows = bool(types) and batches[-1].last_offset + 1 == piece.first
-        if follows and piece.size < _LONG:
-            batches[-1].last_offset = piece.last
-            types += [piece.kind] * piece.size
-            batches[-1].acknowledge_types = types
+        if piece.size < _LONG and open_pieces and open_pieces[-1].last + 1 == piece.first:
+            open_pieces.append(piece)
             continue
-        batches.append(AcknowledgementBatch(piece.first, piece.last, [piece.kind]))
-        types = [piece.kind] * piece.size if piece.size < _LONG else []
-    return batches
+        batches += _batch(open_pieces)
+        open_pieces = [piece]
+        if piece.size >= _LONG:
+            batches += _batch(open_pieces)
+            open_pieces = []
+    return batches + _batch(open_pieces)
+
+
+def _batch(pieces: Sequence[Piece]) -> list[AcknowledgementBatch]:
+    """Return one batch of neighbouring pieces, or none if there are none."""
+    if not pieces:
+        return []
+    kinds = [pieces[0].kind]
+    if len(pieces) > 1:
+        kinds = [kind for piece in pieces for kind in [piece.kind] * piece.size]
+    return [AcknowledgementBatch(pieces[0].first, pieces[-1].last, kinds)]
 
 
 def _merged(pieces: Iterable[Piece]) -> Iterable[Piece]:

@@ -220,6 +220,11 @@ class AcquiredFetch:
             self.extra.append(Piece(first, last, kind, self.locked_until))
         self._settled = max(self._settled, end)
 
+    def take_extra(self) -> list[Piece]:
+        """Take :attr:`extra` out."""
+        extra, self.extra = self.extra, []
+        return extra
+
     def release(self) -> None:
         """Release everything that is left, because nobody will take it."""
         self._raw = []

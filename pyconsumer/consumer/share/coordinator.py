@@ -9,7 +9,7 @@ Rules
 1. A step that the core asks for is done in :meth:`ShareCoordinator.advance`, and nowhere else.
 2. :attr:`ShareCoordinator.assignment` changes as a whole. Records that were acquired from a partition that is gone can
    still be acknowledged: that is decided by the delegate.
-3. A topic whose name is not known yet is left out, and metadata is requested. The rest is adopted meanwhile.
+3. A topic whose name is not known yet is left out, and metadata is requested. The others are adopted.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class ShareCoordinator:
     # -- membership --------------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Join the group with these topics, or tell it of the change."""
+        """Join the group with these topics, or announce the change."""
         with self._lock:
             self._core.on_subscription(topics)
         self._changed()

@@ -191,7 +191,7 @@ class ShareDelegate:
         if self._again:
             taken, self._again = self._again, []
         elif fetcher.renewed:
-            taken, fetcher.renewed = fetcher.renewed, []
+            taken = fetcher.take_renewed()
         elif fetcher.is_renewing:
             return None
         else:

@@ -34,7 +34,14 @@ from pyconsumer.consumer.share.membership import UNSUPPORTED
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.requests import acknowledge_request, fetch_request
 from pyconsumer.consumer.share.session import Key, Queued, ShareSession
-from pyconsumer.errors import Errors, KafkaError, ShareSessionNotFoundError, UnsupportedVersionError, for_code
+from pyconsumer.errors import (
+    Errors,
+    KafkaError,
+    ShareSessionNotFoundError,
+    UnknownServerError,
+    UnsupportedVersionError,
+    for_code,
+)
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture
@@ -78,7 +85,7 @@ class ShareFetcher:
 
     Attributes:
         buffer: acquired records that are not delivered yet.
-        renewed: records whose lock has begun anew, to be returned by the next poll.
+        renewed: records that were renewed, to be returned by the next poll.
         lock_timeout_ms: the lock's duration that a broker named last. None before the first response.
     """
 
@@ -331,7 +338,9 @@ class ShareFetcher:
             self._finish(queued, error)
         if isinstance(error, UnsupportedVersionError):
             error = UnsupportedVersionError(f"{UNSUPPORTED}; {error}")
-        if not error.retriable and not any(type(known) is type(error) for known in self._errors):
+        # A broker of 4.3.1 says UNKNOWN_SERVER_ERROR while a topic is deleted. Java retries it, too.
+        passes = error.retriable or isinstance(error, UnknownServerError)
+        if not passes and not any(type(known) is type(error) for known in self._errors):
             self._errors.append(error)
         return None
 
@@ -342,9 +351,13 @@ class ShareFetcher:
             self.buffer = deque(fetch for fetch in self.buffer if fetch.source.node_id != session.node_id)
             _log.info("the share session with broker %d is lost, with records not delivered yet", session.node_id)
         self.renewed = [each for each in self.renewed if each.source.node_id != session.node_id]
-        queue, session.queue = session.queue, []
-        for queued in queue:
+        for queued in session.drop_queue():
             self._finish(queued, error)
+
+    def take_renewed(self) -> list[Delivery]:
+        """Take the renewed records out."""
+        renewed, self.renewed = self.renewed, []
+        return renewed
 
     def drop_unassigned(self, assignment: Mapping[TopicPartition, bytes]) -> None:
         """Release buffered records of partitions that are not assigned any more."""
@@ -357,8 +370,8 @@ class ShareFetcher:
 
     def acknowledge_extra(self, fetch: AcquiredFetch) -> None:
         """Queue the acknowledgements of a fetch that no record of the application stands for."""
-        if fetch.extra:
-            pieces, fetch.extra = fetch.extra, []
+        pieces = fetch.take_extra()
+        if pieces:
             self.acknowledge(Queued(fetch.source, pieces))
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
@@ -399,5 +412,5 @@ class ShareFetcher:
         now = self._clock.now()
         for piece in pieces:
             if piece.delivery is not None:
-                piece.delivery.locked_until = now + (self.lock_timeout_ms or 0) / 1000
+                piece.delivery.lock_until(now + (self.lock_timeout_ms or 0) / 1000)
                 self.renewed.append(piece.delivery)

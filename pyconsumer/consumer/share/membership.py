@@ -5,7 +5,7 @@ It is the member of the consumer protocol (:mod:`..coordinator.consumer_group_me
 1. Its heartbeats carry the topics and the rack only. Partitions are shared, so it reports none, and nobody waits for it
    to give some up. It has no instance id, no rebalance timeout, no assignor and no regular expression.
 2. It adopts an assignment at once, since there is no listener to call and nothing to commit.
-3. It always leaves for good.
+3. It always leaves permanently.
 """
 
 from __future__ import annotations

@@ -135,6 +135,11 @@ class ShareSession:
         self.queue = left
         return taken
 
+    def drop_queue(self) -> list[Queued]:
+        """Take all acknowledgements out of the queue."""
+        queue, self.queue = self.queue, []
+        return queue
+
     def begin(self, *, close: bool = False) -> int:
         """Record that a request is sent now. Return its epoch."""
         self.is_busy = True

@@ -1,0 +1,397 @@
+"""Share consumers against Apache Kafka, which is the only broker here that has share groups."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyconsumer import AcknowledgeType, KafkaConsumer, KafkaProducer, KafkaShareConsumer, TopicPartition
+from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.errors import (
+    GroupIdNotFoundError,
+    IllegalStateError,
+    InvalidRecordStateError,
+    KafkaError,
+    RecordDeserializationError,
+    UnsupportedVersionError,
+    WakeupError,
+)
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.share_groups import SHARE_CONFIG, ShareWorld
+
+pytestmark = [pytest.mark.kafka, pytest.mark.concurrent]
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ApacheKafka]:
+    with ApacheKafka(config=SHARE_CONFIG) as kafka:
+        yield kafka
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def world(kafka: ApacheKafka, request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
+    world = ShareWorld(kafka, request.param)
+    world.set_group(share_auto_offset_reset="earliest")
+    yield world
+    world.close()
+
+
+def take(consumer: Any, count: int, within_s: float = 20.0) -> list[Any]:
+    """Poll until there are so many records."""
+    found: list[Any] = []
+    end = time.monotonic() + within_s
+    while len(found) < count:
+        assert time.monotonic() < end, f"{len(found)} of {count} records came"
+        found += consumer.poll(timeout_ms=500).records()
+    return found
+
+
+def offsets(records: list[Any]) -> list[int]:
+    return sorted(record.offset for record in records)
+
+
+def test_the_next_poll_accepts_the_records_of_the_poll_before(world: ShareWorld) -> None:
+    topic = world.topic(2)
+    world.send(topic, [b"a%d" % number for number in range(700)])
+    world.send(topic, [b"b%d" % number for number in range(300)], partition=1)
+    consumer = world.consumer(topic)
+    found = take(consumer, 1000)
+    assert sorted(record.value for record in found) == sorted(
+        [b"a%d" % number for number in range(700)] + [b"b%d" % number for number in range(300)]
+    )
+    assert set(consumer.commit().values()) == {None}
+    assert consumer.poll(timeout_ms=400).is_empty
+    consumer.close()
+    assert world.consumer(topic).poll(timeout_ms=1500).is_empty
+
+
+def test_records_that_no_poll_has_accepted_are_released_by_close(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(30)])
+    first = world.consumer(topic, max_poll_records=10)
+    assert offsets(take(first, 10)) == list(range(10))
+    assert offsets(take(first, 10)) == list(range(10, 20))  # accepts the ones before
+    began = time.monotonic()
+    first.close()
+    assert time.monotonic() - began < 5
+    second = world.consumer(topic)
+    again = take(second, 20)
+    assert offsets(again) == list(range(10, 30))
+    assert {second.delivery_count(record) for record in again if record.offset < 20} == {2}
+
+
+def test_a_commit_has_a_result_for_each_partition(world: ShareWorld) -> None:
+    topic = world.topic(2)
+    world.send(topic, [b"a"] * 5)
+    world.send(topic, [b"b"] * 5, partition=1)
+    consumer = world.consumer(topic)
+    results: dict[TopicPartition, KafkaError | None] = {}
+    seen = 0
+    while seen < 10:
+        seen += consumer.poll(timeout_ms=500).count()
+        results |= consumer.commit()
+    assert results == {TopicPartition(topic, 0): None, TopicPartition(topic, 1): None}
+    assert consumer.commit() == {}
+
+
+def test_each_type_of_acknowledgement_does_what_it_says(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(6)])
+    consumer = world.consumer(topic, share_acknowledgement_mode="explicit")
+    records = take(consumer, 6)
+    assert consumer.acquisition_lock_timeout_ms() == 15_000
+    with pytest.raises(IllegalStateError, match="offset 0"):
+        consumer.poll()
+    consumer.acknowledge(records[0])
+    consumer.acknowledge(records[1], AcknowledgeType.RELEASE)
+    consumer.acknowledge((topic, 0, 2), AcknowledgeType.REJECT)
+    consumer.acknowledge(records[3], AcknowledgeType.ACCEPT)
+    consumer.acknowledge(records[3], AcknowledgeType.RELEASE)  # replaces the one before
+    consumer.acknowledge(records[4])
+    with pytest.raises(IllegalStateError, match="offset 5"):
+        consumer.poll()
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    with pytest.raises(IllegalStateError, match="offset 5"):  # still acquired
+        consumer.poll()
+    with pytest.raises(IllegalStateError, match="offset 0"):
+        consumer.acknowledge(records[0])  # was sent
+    consumer.acknowledge(records[5])
+    again = take(consumer, 2)
+    assert offsets(again) == [1, 3]
+    assert [consumer.delivery_count(record) for record in again] == [2, 2]
+    for record in again:
+        consumer.acknowledge(record)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    assert consumer.poll(timeout_ms=500).is_empty
+
+
+def test_a_renewed_record_comes_again_alone(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(4)])
+    consumer = world.consumer(topic, share_acknowledgement_mode="explicit")
+    records = take(consumer, 4)
+    world.send(topic, [b"new"])
+    for record in records:
+        consumer.acknowledge(record, AcknowledgeType.RENEW if record.offset == 2 else AcknowledgeType.ACCEPT)
+    (renewed,) = consumer.poll(timeout_ms=3000).records()
+    assert (renewed.offset, renewed.value) == (2, b"2")
+    assert consumer.delivery_count(renewed) == 1
+    consumer.acknowledge(renewed)
+    (new,) = take(consumer, 1)
+    assert new.value == b"new"
+    consumer.acknowledge(new)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+
+
+def test_a_lock_that_expired_fails_alone_and_its_record_comes_again(world: ShareWorld) -> None:
+    world.set_group(share_record_lock_duration_ms="1500")
+    topic = world.topic()
+    world.send(topic, [b"0"])
+    consumer = world.consumer(topic, share_acknowledgement_mode="explicit")
+    failed: list[tuple[Any, Any]] = []
+    consumer.set_acknowledgement_commit_callback(lambda offsets, error: failed.append((offsets, error)))
+    (record,) = take(consumer, 1)
+    expired = time.monotonic() + 2.5
+    wait_until(lambda: time.monotonic() > expired, 5, "the lock has expired")
+    consumer.acknowledge(record)
+    (error,) = consumer.commit().values()
+    assert isinstance(error, InvalidRecordStateError)
+    assert [offsets for offsets, _ in failed] == [{TopicPartition(topic, 0): {0}}]
+    assert isinstance(failed[0][1], InvalidRecordStateError)
+    (again,) = take(consumer, 1)
+    assert consumer.delivery_count(again) == 2
+    consumer.acknowledge(again)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    assert failed[-1] == ({TopicPartition(topic, 0): {0}}, None)
+    table = {metric.name: metric.value for metric in consumer.metric_table()}
+    assert table["acknowledgements-error-total"] == 1
+    assert table["acknowledgements-send-total"] == 1
+    assert table["records-consumed-total"] == 2
+
+
+def test_members_share_a_partition_and_the_records_of_a_killed_one_come_again(world: ShareWorld) -> None:
+    world.set_group(share_record_lock_duration_ms="2000")
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(100)])
+    program = (
+        "import sys, time; from pyconsumer import KafkaShareConsumer\n"
+        f"c = KafkaShareConsumer({topic!r}, bootstrap_servers={world.servers!r}, group_id={world.group!r},"
+        " max_poll_records=40, share_acquire_mode='record_limit')\n"
+        "found = []\n"
+        "while not found: found = list(c.poll(500).records())\n"
+        "print(len(found), flush=True); time.sleep(600)\n"
+    )
+    with GuardedProcess([sys.executable, "-c", program]) as member:
+        wait_until(lambda: member.stdout.strip(), 30, "the member has records")
+        held = int(member.stdout)
+        assert held == 40
+        consumer = world.consumer(topic, max_poll_records=1000)
+        mine = take(consumer, 60)
+        assert offsets(mine) == list(range(40, 100))  # none of the other's
+        member.signal(signal.SIGKILL)
+        again = take(consumer, held)
+        assert offsets(again) == list(range(40))
+        assert {consumer.delivery_count(record) for record in again} == {2}
+
+
+def test_neither_control_records_nor_aborted_ones_are_seen(world: ShareWorld) -> None:
+    world.set_group(share_isolation_level="read_committed")
+    topic = world.topic()
+    with KafkaProducer(bootstrap_servers=world.servers, transactional_id=world.group) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            for _ in range(3):
+                producer.send(topic, b"%d" % number, partition=0)
+            producer.flush()
+            if number % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+    consumer = world.consumer(topic, share_acknowledgement_mode="explicit")
+    records = take(consumer, 9)
+    assert [record.value for record in records] == [b"0"] * 3 + [b"2"] * 3 + [b"4"] * 3
+    for record in records:
+        consumer.acknowledge(record)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    world.send(topic, [b"end"])
+    (end,) = take(consumer, 1)  # the gaps were acknowledged: nothing comes again
+    assert end.value == b"end"
+    consumer.acknowledge(end)
+
+
+def test_record_limit_acquires_no_more_than_a_poll_returns(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(100)])
+    first = world.consumer(topic, share_acquire_mode="record_limit", max_poll_records=7)
+    assert len(take(first, 7)) == 7
+    second = world.consumer(topic, share_acquire_mode="record_limit", max_poll_records=100)
+    assert offsets(take(second, 93)) == list(range(7, 100))
+
+
+def test_iteration_accepts_record_by_record(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(10)])
+    consumer = world.consumer(topic)
+    seen = []
+    for record in consumer:
+        seen.append(record.offset)
+        if record.offset == 3:
+            assert consumer.commit() == {TopicPartition(topic, 0): None}  # 0 to 3
+        if record.offset == 6:
+            break
+    consumer.close()  # 4 and 5 are accepted, 6 and the rest released
+    assert seen == list(range(7))
+    assert offsets(take(world.consumer(topic), 4)) == [6, 7, 8, 9]
+
+
+def test_a_record_that_cannot_be_read_is_released_or_rejected(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"1", b"x", b"3"])
+    strict = world.consumer(topic, value_deserializer=int)
+    assert [record.value for record in take(strict, 1)] == [1]
+    with pytest.raises(RecordDeserializationError, match="released"):
+        take(strict, 1)
+    assert [record.value for record in take(strict, 1)] == [3]
+    strict.commit()
+    strict.close()
+    skipping = world.consumer(topic, value_deserializer=int, on_record_error="skip")
+    assert skipping.poll(timeout_ms=1500).is_empty
+    skipping.close()
+    assert world.consumer(topic).poll(timeout_ms=1500).is_empty  # it was rejected
+
+
+def test_a_wakeup_keeps_the_records(world: ShareWorld) -> None:
+    topic = world.topic()
+    consumer = world.consumer(topic)
+    assert consumer.poll(timeout_ms=1000).is_empty
+    timer = threading.Timer(0.3, consumer.wakeup)
+    timer.start()
+    with pytest.raises(WakeupError):
+        consumer.poll(timeout_ms=10_000)
+    timer.join()
+    world.send(topic, [b"1", b"2"])
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        consumer.poll(timeout_ms=10_000)
+    assert len(take(consumer, 2)) == 2
+    assert [consumer.delivery_count((topic, 0, offset)) for offset in (0, 1)][-1] == 1
+
+
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"old"])
+    consumer = world.consumer(topic)
+    assert take(consumer, 1)[0].value == b"old"
+    with KafkaAdminClient(bootstrap_servers=world.servers) as admin:
+        admin.delete_topics([topic])
+        wait_until(lambda: topic not in admin.list_topics(), 10, "the topic is gone")
+    consumer.poll(timeout_ms=500)
+    with KafkaAdminClient(bootstrap_servers=world.servers) as admin:
+        from pyconsumer.admin import NewTopic
+
+        admin.create_topics([NewTopic(topic, 1, 1)])
+    world.send(topic, [b"new"])
+    assert take(consumer, 1)[0].value == b"new"
+
+
+def test_a_group_of_another_type_is_refused(world: ShareWorld) -> None:
+    topic = world.topic()
+    with KafkaConsumer(topic, bootstrap_servers=world.servers, group_id=world.group) as member:
+        wait_until(lambda: member.poll(200) is not None and member.assignment(), 20, "the member has joined")
+        consumer = world.consumer(topic)
+        with pytest.raises(GroupIdNotFoundError, match="group of another type"):
+            take(consumer, 1)
+        with pytest.raises(GroupIdNotFoundError):  # again
+            consumer.poll()
+
+
+def test_close_ends_in_time_with_a_dead_broker(world: ShareWorld) -> None:
+    with ApacheKafka(config=SHARE_CONFIG) as kafka:
+        other = ShareWorld(kafka, world.face)
+        other.set_group(share_auto_offset_reset="earliest")
+        topic = other.topic()
+        other.send(topic, [b"1"])
+        consumer = other.consumer(topic)
+        take(consumer, 1)
+        kafka.kill()
+        began = time.monotonic()
+        (error,) = consumer.commit(timeout_ms=700).values()
+        assert error is not None
+        assert time.monotonic() - began < 2
+        began = time.monotonic()
+        consumer.close(timeout_ms=1000)
+        assert time.monotonic() - began < 2
+
+
+def test_a_lost_connection_costs_no_record(world: ShareWorld) -> None:
+    with ApacheKafka(config=SHARE_CONFIG) as kafka:
+        other = ShareWorld(kafka, world.face)
+        other.set_group(share_auto_offset_reset="earliest")
+        topic = other.topic()
+        other.send(topic, [b"%d" % number for number in range(10)])
+        consumer = other.consumer(topic, share_acknowledgement_mode="explicit", max_poll_records=5)
+        first = take(consumer, 5)
+        for record in first:
+            consumer.acknowledge(record)
+        assert consumer.commit() == {TopicPartition(topic, 0): None}
+        rest = take(consumer, 5)
+        kafka.kill()
+        kafka.start()
+        for record in rest:
+            consumer.acknowledge(record)
+        (error,) = consumer.commit(timeout_ms=20_000).values()
+        assert error is not None
+        again = take(consumer, 5, within_s=40)
+        assert offsets(again) == [5, 6, 7, 8, 9]
+        for record in again:
+            consumer.acknowledge(record)
+        assert consumer.commit() == {TopicPartition(topic, 0): None}
+        other.close()
+
+
+def test_a_broker_without_the_feature_says_how_to_enable_it() -> None:
+    with ApacheKafka() as kafka:
+        kafka.tools.run(
+            "FeatureCommand", "--bootstrap-server", kafka.bootstrap_servers, "downgrade", "--feature", "share.version=0"
+        )
+        consumer: KafkaShareConsumer[bytes, bytes] = KafkaShareConsumer(
+            "t", bootstrap_servers=kafka.bootstrap_servers, group_id="g"
+        )
+        with consumer, pytest.raises(UnsupportedVersionError, match=r"share\.version"):
+            take(consumer, 1)
+
+
+def test_the_example_of_the_page_about_work_runs(kafka: ApacheKafka, tmp_path: Path) -> None:
+    (text,) = re.findall(r"^```py\n(.*?)^```$", (_ROOT / "docs/work.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    program = tmp_path / "page.py"
+    program.write_text(text.replace("localhost:9092", kafka.bootstrap_servers), "utf-8")
+    lines = run([sys.executable, "-W", "error", str(program)], timeout_s=90, cwd=_ROOT).check().stdout.splitlines()
+    assert sorted(lines[:-1]) == [f"task {number} in delivery {2 if number == 3 else 1}" for number in range(5)]
+    assert lines[-1] == "[None]"
+
+
+def test_javas_share_consumer_gets_the_rest(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(60)])
+    mine = world.consumer(topic, max_poll_records=20, share_acquire_mode="record_limit")
+    assert offsets(take(mine, 20)) == list(range(20))
+    done = world.kafka.tools.run(
+        "ConsoleShareConsumer",
+        *("--bootstrap-server", world.servers, "--topic", topic, "--group", world.group),
+        *("--max-messages", "40", "--timeout-ms", "20000"),
+    )
+    assert sorted(map(int, done.stdout.split())) == list(range(20, 60))
+    assert mine.commit() == {TopicPartition(topic, 0): None}
+    assert mine.poll(timeout_ms=1500).is_empty
