@@ -93,15 +93,26 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* Bytes that are left of a string of UTF-8 after its longest beginning in ASCII, by words. */
+    /* The length of the longest beginning of a text that is ASCII, by words. The last word may overlap. */
     static inline size_t pyconsumer_ascii(const uint8_t *text, size_t size) {
+        const uint64_t high = 0x8080808080808080ull;
         size_t at = 0;
-        uint64_t word;
-        while (at + 8 <= size) {
-            memcpy(&word, text + at, 8);
-            if (word & 0x8080808080808080ull) break;
-            at += 8;
+        uint64_t word, last;
+        if (size >= 8) {
+            for (; at + 8 <= size; at += 8) {
+                memcpy(&word, text + at, 8);
+                if (word & high) goto by_bytes;
+            }
+            memcpy(&word, text + size - 8, 8);
+            if (!(word & high)) return size;
+        } else if (size >= 4) {
+            uint32_t first, second;
+            memcpy(&first, text, 4);
+            memcpy(&second, text + size - 4, 4);
+            last = first | second;
+            if (!(last & high)) return size;
         }
+    by_bytes:
         while (at < size && text[at] < 0x80) at++;
         return at;
     }
@@ -141,6 +152,21 @@ cdef extern from *:
     static inline int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) {
         uint64_t found = 0;
         int shift = 0, length = 0;
+    #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        if (end - at >= 8) {  /* Numbers of up to eight bytes: join pairs, then fours, then both halves. */
+            uint64_t word, stop;
+            memcpy(&word, at, 8);
+            stop = ~word & 0x8080808080808080ull;
+            if (stop) {
+                word &= stop ^ (stop - 1);  /* the bytes after the last one of the number are cut off */
+                word = (word & 0x007F007F007F007Full) | (word & 0x7F007F007F007F00ull) >> 1;
+                word = (word & 0x00003FFF00003FFFull) | (word & 0x3FFF00003FFF0000ull) >> 2;
+                word = (word & 0x000000000FFFFFFFull) | (word & 0x0FFFFFFF00000000ull) >> 4;
+                *number = (int64_t)((word >> 1) ^ (0 - (word & 1)));
+                return (__builtin_ctzll(stop) + 1) >> 3;
+            }
+        }
+    #endif
         while (at < end) {
             uint64_t byte = *at++;
             length++;
@@ -153,6 +179,27 @@ cdef extern from *:
             shift += 7;
         }
         return 0;
+    }
+
+    /* Copy bytes. Short ones are copied by words, since most texts are short and a call costs more. */
+    static inline void pyconsumer_copy(uint8_t *to, const uint8_t *from, size_t size) {
+        uint64_t first, second;
+        uint32_t small, other;
+        if (size > 16) {
+            memcpy(to, from, size);
+        } else if (size >= 8) {
+            memcpy(&first, from, 8);
+            memcpy(&second, from + size - 8, 8);
+            memcpy(to, &first, 8);
+            memcpy(to + size - 8, &second, 8);
+        } else if (size >= 4) {
+            memcpy(&small, from, 4);
+            memcpy(&other, from + size - 4, 4);
+            memcpy(to, &small, 4);
+            memcpy(to + size - 4, &other, 4);
+        } else {
+            while (size--) to[size] = from[size];
+        }
     }
 
     static inline int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) {
@@ -174,6 +221,7 @@ cdef extern from *:
     }
     """
     bint pyconsumer_is_utf8(const uint8_t *text, size_t size) noexcept nogil
+    void pyconsumer_copy(uint8_t *to, const uint8_t *from_, size_t size) noexcept nogil
     int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) noexcept nogil
     int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) noexcept nogil
     int64_t pyconsumer_bits_set(const uint8_t *bits, int64_t count) noexcept nogil
@@ -430,8 +478,7 @@ cdef inline int add_bytes(Reading *r, Col *col, const uint8_t *start, Py_ssize_t
         return NO_MEMORY
     if size > col.capacity - col.size and grow_text(r, col, size) != FINE:
         return NO_MEMORY
-    if size:
-        memcpy(col.data + col.size, start, size)
+    pyconsumer_copy(col.data + col.size, start, <size_t>size)
     col.size += size
     col.count += 1
     col.ends[col.count] = <int32_t>col.size

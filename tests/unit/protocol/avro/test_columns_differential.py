@@ -252,3 +252,52 @@ def taken(array: Any, path: list[str]) -> Any:
     for name in path:
         array = array.field(name)
     return pa.concat_arrays([array])
+
+
+@needs_compiled
+def test_numbers_of_every_length_before_every_end() -> None:
+    """Numbers are read by words where eight bytes follow, and else byte by byte."""
+    schema = parse_schema(json.dumps({"type": "array", "items": "long"}))
+    layout = make_layout(schema)
+    numbers = sorted({sign * (1 << bits) + more for bits in range(63) for sign in (1, -1) for more in (-1, 0, 1)})
+    numbers += [2**63 - 1, -(2**63)]
+    rows: list[bytes | None] = []
+    for number in numbers:
+        zigzag = (number << 1) ^ (number >> 63)
+        data = bytearray()
+        while zigzag > 127:
+            data.append(zigzag & 127 | 128)
+            zigzag >>= 7
+        data.append(zigzag)
+        rows += [
+            PREFIX + bytes([2 * (1 + behind), *data, *[3] * behind, 0])  # and that many numbers behind it
+            for behind in (0, 1, 3, 7, 9)
+        ]
+        padded = bytes([*data[:-1], data[-1] | 128, *[128] * (8 - len(data)), 0])  # more bytes than it needs
+        rows.append(PREFIX + b"\4" + padded + b"\3\0")
+    rows += [PREFIX + b"\2" + b"\xff" * size for size in range(12)]
+    array, refused, found = decoded(native, schema, layout, rows)
+    of_twin, refused_there, found_there = decoded(_pure_columns, schema, layout, rows)
+    assert refused == refused_there
+    assert plain(found, layout) == plain(found_there, layout)
+    assert array.to_pylist() == of_twin.to_pylist()
+    assert [row[0] for row in array.to_pylist()[0:-12:6]] == numbers
+
+
+@needs_compiled
+def test_texts_of_every_length_with_a_bad_byte_at_every_place() -> None:
+    schema = parse_schema('"string"')
+    layout = make_layout(schema)
+    rows: list[bytes | None] = []
+    for size in range(36):
+        text = bytes(range(65, 65 + size))
+        rows.append(PREFIX + bytes([2 * size]) + text)
+        for place in range(size):
+            rows.append(PREFIX + bytes([2 * size]) + text[:place] + b"\xff" + text[place + 1 :])
+            rows.append(PREFIX + bytes([2 * size]) + (text[:place] + "é".encode() + text)[:size])
+    array, refused, found = decoded(native, schema, layout, rows)
+    _, refused_there, found_there = decoded(_pure_columns, schema, layout, rows)
+    assert refused == refused_there
+    assert len(refused) >= 35 * 36 // 2
+    assert plain(found, layout) == plain(found_there, layout)
+    assert array.null_count == len(refused)
