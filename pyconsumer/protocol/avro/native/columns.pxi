@@ -8,6 +8,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 from pyconsumer.protocol.avro._pure_columns import MOST_HELD, MOST_ITEMS, MOST_ROOM, Bad, Buffers, Scanned
+from pyconsumer.protocol.avro._pure_columns import ROW_BYTES as ROW_BYTES_OF_TWIN
 from pyconsumer.protocol.compiled import not_copied as not_copied_columns
 
 cdef enum:
@@ -61,6 +62,9 @@ cdef enum:
 
 cdef enum:
     FIRST_ROOM = 64
+
+
+cdef Py_ssize_t ROW_BYTES = ROW_BYTES_OF_TWIN
 
 
 cdef struct Col:
@@ -383,7 +387,7 @@ cdef struct Reading:
     const Do *steps
     const int32_t *links
     PyObject *skipper
-    Py_ssize_t held  # memory of all columns
+    Py_ssize_t held  # the sizes of all rows by rule 6
     Py_ssize_t most_now  # items of the longest list
     Py_ssize_t expected  # rows
 
@@ -409,7 +413,6 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
         col.ends = <int32_t *>made
         if col.room == 0:
             col.ends[0] = 0
-        r.held += 4 * (room - col.room)
     elif col.kind == K_BOOLEAN:
         made = realloc(col.data, room // 8)
         if made is NULL:
@@ -421,8 +424,6 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
         if made is NULL:
             return NO_MEMORY
         col.data = <uint8_t *>made
-        r.held += col.width * (room - col.room)
-    r.held += (room - col.room) // 8
     col.room = room
     return FINE
 
@@ -432,7 +433,6 @@ cdef int grow_text(Reading *r, Col *col, Py_ssize_t more) noexcept:
     cdef void *made = realloc(col.data, capacity)
     if made is NULL:
         return NO_MEMORY
-    r.held += capacity - col.capacity
     col.data = <uint8_t *>made
     col.capacity = capacity
     return FINE
@@ -930,6 +930,7 @@ cdef class ColumnsDecoder:
     cdef int64_t room
     cdef Py_ssize_t most_held
     cdef Py_ssize_t most_items
+    cdef Py_ssize_t null_bytes
     cdef Reading reading
     cdef bint is_finished
 
@@ -944,6 +945,7 @@ cdef class ColumnsDecoder:
         self.room = max_decoded_bytes
         self.most_held = most_held
         self.most_items = most_items
+        self.null_bytes = max(0, <Py_ssize_t>given[0].null_bytes)
         self.count = len(given)
         self.is_finished = False
         self.cols = <Col *>PyMem_Malloc(self.count * sizeof(Col))
@@ -1047,7 +1049,7 @@ cdef class ColumnsDecoder:
             if self.is_full():
                 return row, bad
             if data is None:
-                if add_null(&self.reading, self.cols) != FINE:
+                if self.null_row() != FINE:
                     self.give_up(row)
             else:
                 if type(data) is not bytes:
@@ -1077,7 +1079,7 @@ cdef class ColumnsDecoder:
             if self.is_full():
                 return row, bad
             if not given.at(row, &start, &size):
-                if add_null(&self.reading, self.cols) != FINE:
+                if self.null_row() != FINE:
                     self.give_up(row)
             elif not self.row(row, start, size, programs, odd, &chosen, bad, stop):
                 return row, bad
@@ -1130,6 +1132,7 @@ cdef class ColumnsDecoder:
             result = read_step(r, r.steps, 0)
             if result == FINE:
                 if r.at == r.end:
+                    r.held += ROW_BYTES + <Py_ssize_t>(self.room - r.room)
                     return True
                 result = BAD
             truncate_to(r, self.cols, before)
@@ -1138,15 +1141,21 @@ cdef class ColumnsDecoder:
         bad.append(Bad(row, None if program is NULL else <object>program, begin))
         if stop:
             return False
-        if add_null(r, self.cols) != FINE:
+        if self.null_row() != FINE:
             self.give_up(row)
         return True
+
+    cdef inline int null_row(self) noexcept:
+        self.reading.held += ROW_BYTES + self.null_bytes
+        return add_null(&self.reading, self.cols)
 
     def truncate(self, Py_ssize_t count):
         """Drop all rows but the first ``count``."""
         self.check_open()
         if 0 <= count < self.cols[0].count:
             truncate_to(&self.reading, self.cols, count)
+        if count == 0:
+            self.reading.held = self.reading.most_now = 0
 
     def finish(self):
         """Return all columns. Nothing can be appended afterwards."""
