@@ -30,6 +30,7 @@ _COMMANDS = {
     "offsets": ("pyconsumer.cli.offsets", "Print the records of __consumer_offsets."),
     "produce": ("pyconsumer.cli.produce", "Send the lines of standard input as records."),
     "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
+    "schemas": ("pyconsumer.cli.schemas", "List, show, register, check and delete schemas of a registry."),
     "transactions": ("pyconsumer.cli.transactions", "List, describe and abort transactions; find hanging ones."),
     "topics": ("pyconsumer.cli.topics", "List, create, describe, alter and delete topics."),
     "users": ("pyconsumer.cli.users", "List users of SCRAM, set passwords, delete users."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import time
@@ -14,7 +15,9 @@ from pyconsumer import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPa
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import as_json, client_options, connected, json_option
 from pyconsumer.cli.record_lines import TOKENS, Write, as_document, compile_format, plain_format
+from pyconsumer.cli.registry import registry_client, with_registry
 from pyconsumer.cli.reset import datetime_argument
+from pyconsumer.cli.value_formats import json_deserializer, value_format_option
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import WakeupError
 
@@ -60,6 +63,8 @@ class Ends(NamedTuple):
 )
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @connected
+@with_registry
+@value_format_option
 @json_option
 @click.option(
     "-g",
@@ -110,6 +115,8 @@ def command(
     servers: str,
     settings: Any,
     timeout_ms: int,
+    registry: dict[str, Any],
+    value_format: str,
     json_output: bool,
     group: str | None,
     from_beginning: bool,
@@ -141,11 +148,13 @@ def command(
     write = form or plain_format(keys=keys, headers=headers)
     if json_output:
         write = _json_writer(binary)
-    with (
-        library_warnings() as warnings,
-        KafkaConsumer(options) as consumer,
-        stop_on_signals(consumer, signals=(signal.SIGTERM,)) as stopped,
-    ):
+    with contextlib.ExitStack() as stack:
+        if value_format == "avro":
+            client = stack.enter_context(registry_client(registry, timeout_ms))
+            options["value_deserializer"] = json_deserializer(client, binary)
+        warnings = stack.enter_context(library_warnings())
+        consumer: KafkaConsumer[Any, Any] = stack.enter_context(KafkaConsumer(options))
+        stopped = stack.enter_context(stop_on_signals(consumer, signals=(signal.SIGTERM,)))
         partitions = _partitions(consumer, topics, partition)
         if group:
             consumer.subscribe(topics)

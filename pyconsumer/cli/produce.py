@@ -15,6 +15,8 @@ from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
 from pyconsumer.cli.record_lines import JsonRecord, from_document
+from pyconsumer.cli.registry import with_registry
+from pyconsumer.cli.value_formats import ValueWriter, value_format_option
 from pyconsumer.errors import KafkaError
 from pyconsumer.producer import FutureRecordMetadata, KafkaProducer
 from pyconsumer.producer.config import PRODUCER_SETTINGS
@@ -32,6 +34,14 @@ _EVERY = 1024  #: records between two updates of the progress bar
 )
 @click.argument("topic")
 @connected
+@with_registry
+@value_format_option
+@click.option(
+    "--value-schema",
+    type=click.File("r", encoding="utf-8"),
+    metavar="FILE",
+    help="With --value-format avro: the schema, which is registered.  [default: the latest version of TOPIC-value]",
+)
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="The file to read.  [default: stdin]")
 @click.option("--json", "json_input", is_flag=True, help="Lines are JSON objects.")
 @click.option(
@@ -59,6 +69,9 @@ def command(
     servers: str,
     settings: Any,
     timeout_ms: int,
+    registry: dict[str, Any],
+    value_format: str,
+    value_schema: IO[str] | None,
     source: IO[bytes],
     json_input: bool,
     keep_partitions: bool,
@@ -77,9 +90,16 @@ def command(
     if keep_partitions and (not json_input or partition is not None):
         raise click.UsageError("--keep-partitions needs --json, and cannot be combined with --partition")
 
+    if value_schema is not None and value_format != "avro":
+        raise click.UsageError("--value-schema needs --value-format avro")
+    options = client_options(servers, settings, PRODUCER_SETTINGS)
+    if compression is not None:
+        options["compression_type"] = compression
+    writer = None if value_format == "text" else ValueWriter(registry, topic, value_schema, timeout_ms)
+
     def read(line: bytes) -> JsonRecord:
         if json_input:
-            found = from_document(line)
+            found = from_document(line, None if writer is None else writer.of_document)
             chosen = found.partition if keep_partitions else partition
             return found._replace(headers=[*found.headers, *parsed], partition=chosen)
         value = line.rstrip(b"\r\n")
@@ -88,16 +108,16 @@ def command(
             key, present, value = value.partition(separator)
             if not present:
                 raise ValueError(f"it has no key separator {key_separator!r}")
-        return JsonRecord(key, value, parsed, partition, None)
+        return JsonRecord(key, value if writer is None else writer.of_line(value), parsed, partition, None)
 
-    options = client_options(servers, settings, PRODUCER_SETTINGS)
-    if compression is not None:
-        options["compression_type"] = compression
     try:
         with raise_on_sigterm(), _progress(source, quiet=quiet) as show:
             sent, status = _send(topic, in_time(options, timeout_ms), source, read, show)
     except Terminated:
         raise SystemExit(SIGTERM_STATUS) from None
+    finally:
+        if writer is not None:
+            writer.close()
     if not quiet:
         click.echo(f"{sent:,} record{'s' * (sent != 1)} sent to {topic}", err=True)
     if status:

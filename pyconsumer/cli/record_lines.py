@@ -19,7 +19,17 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer import ConsumerRecord
 
-__all__ = ["TOKENS", "JsonRecord", "as_document", "compile_format", "from_document", "header_line", "plain_format"]
+__all__ = [
+    "TOKENS",
+    "JsonRecord",
+    "as_document",
+    "bytes_as_json",
+    "bytes_of_json",
+    "compile_format",
+    "from_document",
+    "header_line",
+    "plain_format",
+]
 
 _FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _NOTATIONS: Final[Mapping[str, Callable[[str], bytes]]] = {
@@ -53,13 +63,19 @@ def as_document(record: ConsumerRecord, binary: str) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _as_json(record.key, binary),
-        "value": _as_json(record.value, binary),
-        "headers": [[name, _as_json(data, binary)] for name, data in record.headers],
+        "key": bytes_as_json(record.key, binary),
+        "value": _value(record.value, binary),
+        "headers": [[name, bytes_as_json(data, binary)] for name, data in record.headers],
     }
 
 
-def _as_json(data: bytes | None, binary: str) -> str | dict[str, str] | None:
+def _value(data: Any, binary: str) -> Any:
+    """Return a value, which may be a :class:`~pyconsumer.cli.avro_lines.JsonValue`."""
+    return data.document if hasattr(data, "document") else bytes_as_json(data, binary)
+
+
+def bytes_as_json(data: bytes | None, binary: str) -> Any:
+    """Return bytes as text, or as an object if they are not UTF-8."""
     if data is None:
         return None
     try:
@@ -68,8 +84,12 @@ def _as_json(data: bytes | None, binary: str) -> str | dict[str, str] | None:
         return {binary: data.hex() if binary == "hex" else base64.b64encode(data).decode("ascii")}
 
 
-def from_document(line: bytes) -> JsonRecord:
+def from_document(line: bytes, value_of: Callable[[Any], bytes | None] | None = None) -> JsonRecord:
     """Read one line of ``produce --json``.
+
+    Args:
+        line: the line.
+        value_of: makes the bytes of the value. By default the value has the form of :func:`as_document`.
 
     Raises:
         ValueError: the line is not a record. The message gives the reason.
@@ -89,8 +109,8 @@ def from_document(line: bytes) -> JsonRecord:
         raise ValueError('it has no "value". For a tombstone it must be null')
     timestamp = _whole(found, "timestamp", -1, _MAX_INT64)
     return JsonRecord(
-        _bytes(found.get("key"), "the key"),
-        _bytes(found["value"], "the value"),
+        bytes_of_json(found.get("key"), "the key"),
+        bytes_of_json(found["value"], "the value") if value_of is None else value_of(found["value"]),
         _headers(found.get("headers")),
         _whole(found, "partition", 0, 0x7FFFFFFF),
         None if timestamp == -1 else timestamp,  # -1: the record has none
@@ -117,11 +137,16 @@ def _headers(found: Any) -> list[tuple[str, bytes | None]]:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
             raise ValueError(f"a header must be [name, value], not {_short(pair)}")
         _text_bytes(pair[0], "the name of a header")
-        headers.append((pair[0], _bytes(pair[1], f"header {pair[0]!r}")))
+        headers.append((pair[0], bytes_of_json(pair[1], f"header {pair[0]!r}")))
     return headers
 
 
-def _bytes(found: Any, what: str) -> bytes | None:
+def bytes_of_json(found: Any, what: str) -> bytes | None:
+    """Read what :func:`bytes_as_json` has written.
+
+    Raises:
+        ValueError: it is none of these forms. The message begins with ``what``.
+    """
     if found is None:
         return None
     if isinstance(found, str):

@@ -27,6 +27,7 @@ from typing import Any, Final
 from pyconsumer.consumer.fetch_session import SessionPartition
 from pyconsumer.consumer.partition_state import TopicPartitionState
 from pyconsumer.errors import CorruptRecordError, KafkaError, RecordTooLargeError
+from pyconsumer.generic import PendingError
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, CRC_START
@@ -108,6 +109,8 @@ class CompletedFetch:
         is_paused: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
         raw: decoded records that are not deserialized yet.
         ready: records that were decoded ahead for iteration. The next record is the last in the list.
+        waits: the offset of a record whose schema is awaited, the columns that need it, and what is awaited. Until it
+            arrives, the same columns are not decoded again. None if nothing is known to be awaited.
     """
 
     __slots__ = (
@@ -126,6 +129,7 @@ class CompletedFetch:
         "ready",
         "state",
         "topic_partition",
+        "waits",
     )
 
     def __init__(
@@ -149,6 +153,7 @@ class CompletedFetch:
         self.dropped = self.is_paused = self.is_begun = False
         self._source = buffer, check_crcs, aborted, form
         self.raw = self.ready = _NO_RECORDS
+        self.waits: tuple[int, object, PendingError] | None = None
         self.cursor = cursor = Cursor(
             tp, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted, form=form
         )

@@ -333,13 +333,15 @@ class FetchBuffer:
             if fetch is None:
                 break
             start = offset = fetch.next_offset
-            stop: Exception | None = None
+            stop: Exception | None = self._awaited(fetch, typed.reader)
+            is_decoded = stop is None
             count = used = 0
             try:
-                part = typed.new_part()
-                part.expect(min(fetch.record_set_bytes, max_bytes))
-                count = fetch.take_into(part, max_records - len(typed), max_bytes - weight)
-                weight += part.weight
+                if is_decoded:
+                    part = typed.new_part()
+                    part.expect(min(fetch.record_set_bytes, max_bytes))
+                    count = fetch.take_into(part, max_records - len(typed), max_bytes - weight)
+                    weight += part.weight
                 if count:
                     used, offset, stop = typed.accept(fetch, part, start)
             except Exception as error:  # no row of the part is taken
@@ -348,9 +350,11 @@ class FetchBuffer:
                 if not fetch.dropped:
                     fetch.restart(start)
                 raise
-            if (stop is not None or used < count) and not fetch.dropped:
+            if (stop is not None or used < count) and is_decoded and not fetch.dropped:
                 fetch.restart(offset if used else start)
             if not used and (stop is not None or count):
+                if isinstance(stop, PendingError):
+                    fetch.waits = start, typed.reader, stop
                 if stop is None or collected:
                     break
                 if self._set_aside(fetch, stop):
@@ -366,6 +370,17 @@ class FetchBuffer:
             if used < count:
                 break
         return collected
+
+    @staticmethod
+    def _awaited(fetch: CompletedFetch, reader: object) -> PendingError | None:
+        """Return the error of a fetch whose first row still waits for the same schema, without decoding it again."""
+        if fetch.waits is None:
+            return None
+        offset, of, error = fetch.waits
+        if offset == fetch.next_offset and of == reader and not error.arrival.done():
+            return error
+        fetch.waits = None
+        return None
 
     def _waiting_bytes(self, most: int) -> int:
         """Return the size of the record sets in the queue, at most ``most``."""

@@ -80,6 +80,7 @@ class TypedRows:
         deserialization: has the policy of ``on_record_error``.
 
     Attributes:
+        reader: the identity of the columns, which the next call has, too, if it asks for the same ones.
         parts: the raw columns of each part, with the number of its rows.
         left_out: the numbers of rows that are left out.
         reasons: by side, the reason of each row that is null because of an error.
@@ -89,6 +90,7 @@ class TypedRows:
         from pyconsumer.protocol.avro import ColumnsDecoder
 
         self._sides = sides
+        self.reader: object = tuple(sides.values())
         self._deserialization = deserialization
         self._decoders = {side: ColumnsDecoder(columns.layout.columns) for side, columns in sides.items()}
         self._with_keys = with_keys or "key" in sides

@@ -11,6 +11,7 @@ import pytest
 
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer
+from pyconsumer.consumer.typed_arrow import TypedRows
 from pyconsumer.errors import ConfigurationError, RecordDeserializationError, SchemaUnavailableError
 from pyconsumer.schemas import AvroDeserializer, AvroSerializer, header_schema_id_serializer
 from tests.support.cluster import Cluster
@@ -232,6 +233,36 @@ def test_the_position_stays_while_a_schema_is_awaited(cluster: Cluster, topic: s
         assert consumer.position(TopicPartition(topic, 0)) == 0
         registry.open.set()
         assert [value["id"] for value in values_of(read(consumer, 1, value=deserializer))] == [1]
+
+
+def test_rows_that_wait_are_not_decoded_at_each_wake(
+    cluster: Cluster, topic: str, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.add(f"{topic}-value", ORDER)
+    registry.add("second", ORDER.replace('"long"', '"int"'))
+    fill(cluster, topic, *[order(number % 20, 2) for number in range(200)])
+    decoded: list[int] = []
+    accept = TypedRows.accept
+
+    def counted(self: TypedRows, fetch: Any, builder: Any, start: int) -> Any:
+        decoded.append(start)
+        return accept(self, fetch, builder, start)
+
+    monkeypatch.setattr(TypedRows, "accept", counted)
+    with new_consumer(cluster, topic, schema_timeout_ms=0) as consumer:
+        deserializer = AvroDeserializer(registry)
+        assert consumer.poll_arrow(0, value=deserializer).num_rows == 0  # the schema of the result is known now
+        registry.open.clear()
+        while not decoded:
+            assert consumer.poll_arrow(100, value=deserializer).num_rows == 0
+        for _ in range(20):
+            assert consumer.poll_arrow(5, value=deserializer).num_rows == 0
+        assert decoded == [0]
+        assert consumer.position(TopicPartition(topic, 0)) == 0
+        other = AvroDeserializer(registry)  # it has schemas of its own, so it is asked
+        registry.open.set()
+        assert len(values_of(read(consumer, 200, value=other))) == 200
+        assert len(decoded) >= 2
 
 
 def test_the_schema_of_the_result_is_awaited(cluster: Cluster, topic: str, registry: FakeRegistry) -> None:

@@ -13,8 +13,9 @@ Rules
 4. Dates and timestamps are any number: their columns hold each. A time is one of a day. A decimal has its digits. Text
    is UTF-8, and that of a UUID has its form.
 5. All entries of a map are kept, in their order. (An object has the last one of a key alone.)
-6. A batch ends before its columns hold more than ``MOST_HELD`` bytes, or a list more than ``MOST_ITEMS`` items, by more
-   than one value. So no offset exceeds 31 bits. The caller learns how many rows were read.
+6. A batch ends before its rows count more than ``MOST_HELD`` bytes, or a list has more than ``MOST_ITEMS`` items, by
+   more than one value. A row counts ``ROW_BYTES``, and its value by rule 3 or the memory of its null. So no offset
+   exceeds 31 bits. The caller learns how many rows were read. Without rows nothing is counted.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ __all__ = [
     "MOST_HELD",
     "MOST_ITEMS",
     "MOST_ROOM",
+    "ROW_BYTES",
     "Bad",
     "Buffers",
     "ColumnProgram",
@@ -49,10 +51,12 @@ __all__ = [
     "rows_of",
 ]
 
-#: The columns of a batch hold about this number of bytes, at most.
+#: The rows of a batch count about this number of bytes, at most.
 MOST_HELD: Final = 256 * 1024 * 1024
 #: A list column holds about this number of items, at most.
 MOST_ITEMS: Final = 1 << 30
+#: What a row counts besides its value.
+ROW_BYTES: Final = 16
 #: The largest ``max_decoded_bytes`` of a value.
 MOST_ROOM: Final = 1 << 29
 #: For longer values no place in them is looked for: it would take seconds.
@@ -174,6 +178,7 @@ class ColumnsDecoder:
         if not 0 <= max_decoded_bytes <= MOST_ROOM:
             raise ValueError(f"max_decoded_bytes is 0 to {MOST_ROOM}, not {max_decoded_bytes}")
         self._stores = [_Store(column) for column in columns]
+        self._null_bytes = columns[0].null_bytes
         self._room = max_decoded_bytes
         self._most_held = most_held
         self._most_items = most_items
@@ -220,7 +225,7 @@ class ColumnsDecoder:
             if self._held > self._most_held or self._most_now > self._most_items:
                 return row, bad
             if data is None:
-                self._null(0)
+                self._null_row()
                 continue
             program, start = self._program(row, data, programs, odd)
             if isinstance(program, ColumnProgram) and self._append_one(program, data, start):
@@ -228,8 +233,12 @@ class ColumnsDecoder:
             bad.append(Bad(row, program, start))
             if stop:
                 return row, bad
-            self._null(0)
+            self._null_row()
         return len(rows), bad
+
+    def _null_row(self) -> None:
+        self._held += ROW_BYTES + self._null_bytes
+        self._null(0)
 
     def scan_column(self, column: BinaryColumn, count: int, programs: Mapping[int, Any]) -> Scanned:
         """Do as :meth:`scan`, with the first rows of a column."""
@@ -260,9 +269,9 @@ class ColumnsDecoder:
         try:
             cursor = ValueCursor(data, start, self._room)
             self.read_from(program, cursor)
-            self._held += 16 + self._room - cursor.room
+            self._held += ROW_BYTES + self._room - cursor.room
         except (RefusedError, TooLargeError):
-            self.truncate(before)
+            self._truncate(0, before)
             return False
         return True
 
@@ -275,6 +284,8 @@ class ColumnsDecoder:
     def truncate(self, count: int) -> None:
         """Drop all rows but the first ``count``."""
         self._truncate(0, count)
+        if not count:
+            self._held = self._most_now = 0
 
     def _truncate(self, number: int, count: int) -> None:
         store = self._stores[number]

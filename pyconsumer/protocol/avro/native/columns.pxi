@@ -8,6 +8,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 from pyconsumer.protocol.avro._pure_columns import MOST_HELD, MOST_ITEMS, MOST_ROOM, Bad, Buffers, Scanned
+from pyconsumer.protocol.avro._pure_columns import ROW_BYTES as ROW_BYTES_OF_TWIN
 from pyconsumer.protocol.compiled import not_copied as not_copied_columns
 
 cdef enum:
@@ -63,6 +64,9 @@ cdef enum:
     FIRST_ROOM = 64
 
 
+cdef Py_ssize_t ROW_BYTES = ROW_BYTES_OF_TWIN
+
+
 cdef struct Col:
     int kind
     bint nullable
@@ -93,15 +97,26 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* Bytes that are left of a string of UTF-8 after its longest beginning in ASCII, by words. */
+    /* The length of the longest beginning of a text that is ASCII, by words. The last word may overlap. */
     static inline size_t pyconsumer_ascii(const uint8_t *text, size_t size) {
+        const uint64_t high = 0x8080808080808080ull;
         size_t at = 0;
-        uint64_t word;
-        while (at + 8 <= size) {
-            memcpy(&word, text + at, 8);
-            if (word & 0x8080808080808080ull) break;
-            at += 8;
+        uint64_t word, last;
+        if (size >= 8) {
+            for (; at + 8 <= size; at += 8) {
+                memcpy(&word, text + at, 8);
+                if (word & high) goto by_bytes;
+            }
+            memcpy(&word, text + size - 8, 8);
+            if (!(word & high)) return size;
+        } else if (size >= 4) {
+            uint32_t first, second;
+            memcpy(&first, text, 4);
+            memcpy(&second, text + size - 4, 4);
+            last = first | second;
+            if (!(last & high)) return size;
         }
+    by_bytes:
         while (at < size && text[at] < 0x80) at++;
         return at;
     }
@@ -141,6 +156,21 @@ cdef extern from *:
     static inline int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) {
         uint64_t found = 0;
         int shift = 0, length = 0;
+    #if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        if (end - at >= 8) {  /* Numbers of up to eight bytes: join pairs, then fours, then both halves. */
+            uint64_t word, stop;
+            memcpy(&word, at, 8);
+            stop = ~word & 0x8080808080808080ull;
+            if (stop) {
+                word &= stop ^ (stop - 1);  /* the bytes after the last one of the number are cut off */
+                word = (word & 0x007F007F007F007Full) | (word & 0x7F007F007F007F00ull) >> 1;
+                word = (word & 0x00003FFF00003FFFull) | (word & 0x3FFF00003FFF0000ull) >> 2;
+                word = (word & 0x000000000FFFFFFFull) | (word & 0x0FFFFFFF00000000ull) >> 4;
+                *number = (int64_t)((word >> 1) ^ (0 - (word & 1)));
+                return (__builtin_ctzll(stop) + 1) >> 3;
+            }
+        }
+    #endif
         while (at < end) {
             uint64_t byte = *at++;
             length++;
@@ -153,6 +183,27 @@ cdef extern from *:
             shift += 7;
         }
         return 0;
+    }
+
+    /* Copy bytes. Short ones are copied by words, since most texts are short and a call costs more. */
+    static inline void pyconsumer_copy(uint8_t *to, const uint8_t *from, size_t size) {
+        uint64_t first, second;
+        uint32_t small, other;
+        if (size > 16) {
+            memcpy(to, from, size);
+        } else if (size >= 8) {
+            memcpy(&first, from, 8);
+            memcpy(&second, from + size - 8, 8);
+            memcpy(to, &first, 8);
+            memcpy(to + size - 8, &second, 8);
+        } else if (size >= 4) {
+            memcpy(&small, from, 4);
+            memcpy(&other, from + size - 4, 4);
+            memcpy(to, &small, 4);
+            memcpy(to + size - 4, &other, 4);
+        } else {
+            while (size--) to[size] = from[size];
+        }
     }
 
     static inline int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) {
@@ -174,6 +225,7 @@ cdef extern from *:
     }
     """
     bint pyconsumer_is_utf8(const uint8_t *text, size_t size) noexcept nogil
+    void pyconsumer_copy(uint8_t *to, const uint8_t *from_, size_t size) noexcept nogil
     int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) noexcept nogil
     int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) noexcept nogil
     int64_t pyconsumer_bits_set(const uint8_t *bits, int64_t count) noexcept nogil
@@ -335,7 +387,7 @@ cdef struct Reading:
     const Do *steps
     const int32_t *links
     PyObject *skipper
-    Py_ssize_t held  # memory of all columns
+    Py_ssize_t held  # the sizes of all rows by rule 6
     Py_ssize_t most_now  # items of the longest list
     Py_ssize_t expected  # rows
 
@@ -361,7 +413,6 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
         col.ends = <int32_t *>made
         if col.room == 0:
             col.ends[0] = 0
-        r.held += 4 * (room - col.room)
     elif col.kind == K_BOOLEAN:
         made = realloc(col.data, room // 8)
         if made is NULL:
@@ -373,8 +424,6 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
         if made is NULL:
             return NO_MEMORY
         col.data = <uint8_t *>made
-        r.held += col.width * (room - col.room)
-    r.held += (room - col.room) // 8
     col.room = room
     return FINE
 
@@ -384,7 +433,6 @@ cdef int grow_text(Reading *r, Col *col, Py_ssize_t more) noexcept:
     cdef void *made = realloc(col.data, capacity)
     if made is NULL:
         return NO_MEMORY
-    r.held += capacity - col.capacity
     col.data = <uint8_t *>made
     col.capacity = capacity
     return FINE
@@ -430,8 +478,7 @@ cdef inline int add_bytes(Reading *r, Col *col, const uint8_t *start, Py_ssize_t
         return NO_MEMORY
     if size > col.capacity - col.size and grow_text(r, col, size) != FINE:
         return NO_MEMORY
-    if size:
-        memcpy(col.data + col.size, start, size)
+    pyconsumer_copy(col.data + col.size, start, <size_t>size)
     col.size += size
     col.count += 1
     col.ends[col.count] = <int32_t>col.size
@@ -883,6 +930,7 @@ cdef class ColumnsDecoder:
     cdef int64_t room
     cdef Py_ssize_t most_held
     cdef Py_ssize_t most_items
+    cdef Py_ssize_t null_bytes
     cdef Reading reading
     cdef bint is_finished
 
@@ -897,6 +945,7 @@ cdef class ColumnsDecoder:
         self.room = max_decoded_bytes
         self.most_held = most_held
         self.most_items = most_items
+        self.null_bytes = max(0, <Py_ssize_t>given[0].null_bytes)
         self.count = len(given)
         self.is_finished = False
         self.cols = <Col *>PyMem_Malloc(self.count * sizeof(Col))
@@ -1000,7 +1049,7 @@ cdef class ColumnsDecoder:
             if self.is_full():
                 return row, bad
             if data is None:
-                if add_null(&self.reading, self.cols) != FINE:
+                if self.null_row() != FINE:
                     self.give_up(row)
             else:
                 if type(data) is not bytes:
@@ -1030,7 +1079,7 @@ cdef class ColumnsDecoder:
             if self.is_full():
                 return row, bad
             if not given.at(row, &start, &size):
-                if add_null(&self.reading, self.cols) != FINE:
+                if self.null_row() != FINE:
                     self.give_up(row)
             elif not self.row(row, start, size, programs, odd, &chosen, bad, stop):
                 return row, bad
@@ -1083,6 +1132,7 @@ cdef class ColumnsDecoder:
             result = read_step(r, r.steps, 0)
             if result == FINE:
                 if r.at == r.end:
+                    r.held += ROW_BYTES + <Py_ssize_t>(self.room - r.room)
                     return True
                 result = BAD
             truncate_to(r, self.cols, before)
@@ -1091,15 +1141,21 @@ cdef class ColumnsDecoder:
         bad.append(Bad(row, None if program is NULL else <object>program, begin))
         if stop:
             return False
-        if add_null(r, self.cols) != FINE:
+        if self.null_row() != FINE:
             self.give_up(row)
         return True
+
+    cdef inline int null_row(self) noexcept:
+        self.reading.held += ROW_BYTES + self.null_bytes
+        return add_null(&self.reading, self.cols)
 
     def truncate(self, Py_ssize_t count):
         """Drop all rows but the first ``count``."""
         self.check_open()
         if 0 <= count < self.cols[0].count:
             truncate_to(&self.reading, self.cols, count)
+        if count == 0:
+            self.reading.held = self.reading.most_now = 0
 
     def finish(self):
         """Return all columns. Nothing can be appended afterwards."""

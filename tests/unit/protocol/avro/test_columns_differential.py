@@ -252,3 +252,106 @@ def taken(array: Any, path: list[str]) -> Any:
     for name in path:
         array = array.field(name)
     return pa.concat_arrays([array])
+
+
+@needs_compiled
+def test_numbers_of_every_length_before_every_end() -> None:
+    """Numbers are read by words where eight bytes follow, and else byte by byte."""
+    schema = parse_schema(json.dumps({"type": "array", "items": "long"}))
+    layout = make_layout(schema)
+    numbers = sorted({sign * (1 << bits) + more for bits in range(63) for sign in (1, -1) for more in (-1, 0, 1)})
+    numbers += [2**63 - 1, -(2**63)]
+    rows: list[bytes | None] = []
+    for number in numbers:
+        zigzag = (number << 1) ^ (number >> 63)
+        data = bytearray()
+        while zigzag > 127:
+            data.append(zigzag & 127 | 128)
+            zigzag >>= 7
+        data.append(zigzag)
+        rows += [
+            PREFIX + bytes([2 * (1 + behind), *data, *[3] * behind, 0])  # and that many numbers behind it
+            for behind in (0, 1, 3, 7, 9)
+        ]
+        padded = bytes([*data[:-1], data[-1] | 128, *[128] * (8 - len(data)), 0])  # more bytes than it needs
+        rows.append(PREFIX + b"\4" + padded + b"\3\0")
+    rows += [PREFIX + b"\2" + b"\xff" * size for size in range(12)]
+    array, refused, found = decoded(native, schema, layout, rows)
+    of_twin, refused_there, found_there = decoded(_pure_columns, schema, layout, rows)
+    assert refused == refused_there
+    assert plain(found, layout) == plain(found_there, layout)
+    assert array.to_pylist() == of_twin.to_pylist()
+    assert [row[0] for row in array.to_pylist()[0:-12:6]] == numbers
+
+
+@needs_compiled
+def test_texts_of_every_length_with_a_bad_byte_at_every_place() -> None:
+    schema = parse_schema('"string"')
+    layout = make_layout(schema)
+    rows: list[bytes | None] = []
+    for size in range(36):
+        text = bytes(range(65, 65 + size))
+        rows.append(PREFIX + bytes([2 * size]) + text)
+        for place in range(size):
+            rows.append(PREFIX + bytes([2 * size]) + text[:place] + b"\xff" + text[place + 1 :])
+            rows.append(PREFIX + bytes([2 * size]) + (text[:place] + "é".encode() + text)[:size])
+    array, refused, found = decoded(native, schema, layout, rows)
+    _, refused_there, found_there = decoded(_pure_columns, schema, layout, rows)
+    assert refused == refused_there
+    assert len(refused) >= 35 * 36 // 2
+    assert plain(found, layout) == plain(found_there, layout)
+    assert array.null_count == len(refused)
+
+
+def parts_of(
+    twin: Any, writer: AvroSchema, layout: Layout, rows: list[bytes | None], held: int, items: int
+) -> list[tuple[int, list[int]]]:
+    """Read rows by as many decoders as it takes. Return the end and the refused rows of each part."""
+    program = twin.ColumnProgram(column_plan(writer, layout))
+    found: list[tuple[int, list[int]]] = []
+    while rows:
+        decoder = twin.ColumnsDecoder(layout.columns, 10_000, held, items)
+        used, bad = decoder.append(rows, {7: program})
+        assert used, "a part has at least one row"
+        found.append((used, [row for row, _, _ in bad]))
+        assert decoder.append(rows[used:], {7: program})[0] == 0 or used == len(rows), "it stays full"
+        rows = rows[used:]
+    return found
+
+
+@needs_compiled
+@pytest.mark.parametrize("seed", range(100))
+def test_the_twins_end_a_batch_at_the_same_row(seed: int) -> None:
+    values = Values(seed)
+    made = columns_of(values.record(2))
+    if made is None:
+        return
+    writer, layout = made
+    encoder = _pure.Encoder(write_plan(writer))
+    rows: list[bytes | None] = []
+    for _ in range(40):
+        data = encoder.encode(values.value(writer.root))
+        rows += [PREFIX + data, values.random.choice([None, PREFIX + damaged(data, values.random)])]
+    held, items = values.random.randrange(50, 5_000), values.random.randrange(1, 20)
+    parts = parts_of(native, writer, layout, rows, held, items)
+    assert parts == parts_of(_pure_columns, writer, layout, rows, held, items)
+    assert sum(used for used, _ in parts) == len(rows)
+    if len(rows) * 16 > held:
+        assert len(parts) > 1
+
+
+@pytest.mark.parametrize("twin", [pytest.param(native, marks=needs_compiled), _pure_columns], ids=["compiled", "twin"])
+def test_a_decoder_without_rows_is_not_full(twin: Any) -> None:
+    """Rows of a partition whose position has changed are dropped, and make room for those of another one."""
+    made = columns_of({"type": "array", "items": "long"})
+    assert made is not None
+    schema, layout = made
+    program = twin.ColumnProgram(column_plan(schema, layout))
+    rows: list[bytes | None] = [PREFIX + b"\6\2\2\2\0", None] * 10
+    for held, items in ((200, 1_000), (1_000_000, 5)):
+        decoder = twin.ColumnsDecoder(layout.columns, 10_000, held, items)
+        used, _ = decoder.append(rows, {7: program})
+        assert 0 < used < len(rows)
+        assert decoder.append(rows, {7: program})[0] == 0
+        decoder.truncate(0)
+        assert decoder.append(rows, {7: program})[0] == used
