@@ -179,6 +179,10 @@ class AsyncKafkaAdminClient:
     find_hanging_transactions = _awaited(KafkaAdminClient.find_hanging_transactions)
     abort_transaction = _awaited(KafkaAdminClient.abort_transaction)
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
+    create_delegation_token = _awaited(KafkaAdminClient.create_delegation_token)
+    renew_delegation_token = _awaited(KafkaAdminClient.renew_delegation_token)
+    expire_delegation_token = _awaited(KafkaAdminClient.expire_delegation_token)
+    describe_delegation_tokens = _awaited(KafkaAdminClient.describe_delegation_tokens)
 
     def metrics(self) -> dict[str, dict[str, float | None]]:
         """Return the metrics by group and name. See :meth:`pyconsumer.KafkaAdminClient.metrics`.

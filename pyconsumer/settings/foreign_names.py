@@ -128,7 +128,7 @@ PRODUCER_NAMES: Final[Mapping[str, str]] = {
     "queue_buffering_backpressure_threshold": "leave it out; batches that wait grow",
     "batch_num_messages": "use batch.size (batch_size), in bytes",
     "compression_codec": "it is called compression.type (compression_type)",
-    "compression_level": "leave it out; each codec has its usual level",
+    "compression_level": "it is called compression.gzip.level, or compression.lz4.level, or compression.zstd.level",
     "request_required_acks": "it is called acks",
     "message_send_max_retries": "it is called retries",
     "enable_gapless_guarantee": "leave it out; records of a partition keep their order",

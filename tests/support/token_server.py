@@ -41,6 +41,7 @@ class TokenServer:
     Attributes:
         given: how many tokens it gave.
         life_s: how long they are valid.
+        delay_s: how long an answer takes.
         asked: the forms of all requests.
         refusals: what the next requests are answered with, status and content.
         trusted: the key that assertions are signed with.
@@ -50,6 +51,7 @@ class TokenServer:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.given = 0
         self.life_s = _LIFE_S
+        self.delay_s = 0.0
         self.asked: list[dict[str, list[str]]] = []
         self.refusals: list[tuple[int, dict[str, Any]]] = []
         self.trusted: rsa.RSAPublicKey | None = None
@@ -110,6 +112,7 @@ class TokenServer:
         """Return status and content for one who asks for a token."""
         kind, _, sent = authorization.partition(" ")
         self.asked.append(form)
+        time.sleep(self.delay_s)
         if self.refusals:
             return self.refusals.pop(0)
         grant = form.get("grant_type")
