@@ -29,7 +29,7 @@ _LAYERS = (
     {"network"},
     {"schemas"},
     {"consumer", "producer", "admin", "broker"},
-    {"exactly_once", "signals"},
+    {"exactly_once", "logins", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
     {"spark", "aio", "testing"},
     {"workers"},
