@@ -59,6 +59,7 @@ __all__ = [
     "NewValue",
     "PendingError",
     "RawInput",
+    "SaslMechanism",
     "SentK",
     "SentV",
     "Serializer",
@@ -154,6 +155,28 @@ class TokenProvider(Protocol):
 
     def token(self) -> str:
         """Return a valid JWT."""
+        ...
+
+
+class SaslMechanism(Protocol):
+    """One authentication by SASL, from the client's side."""
+
+    name: str
+    """As the broker calls it."""
+
+    def first(self) -> bytes | None:
+        """Return the first message to the broker. Return None if it is not ready.
+
+        In that case call this again later.
+        """
+        ...
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the response to a message of the broker, or None if the exchange is over.
+
+        Raises:
+            AuthenticationError: the broker could not prove its identity, or rejected the credentials.
+        """
         ...
 
 

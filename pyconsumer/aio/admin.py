@@ -184,6 +184,10 @@ class AsyncKafkaAdminClient:
     delete_acls = _awaited(KafkaAdminClient.delete_acls)
     describe_user_scram_credentials = _awaited(KafkaAdminClient.describe_user_scram_credentials)
     alter_user_scram_credentials = _awaited(KafkaAdminClient.alter_user_scram_credentials)
+    create_delegation_token = _awaited(KafkaAdminClient.create_delegation_token)
+    renew_delegation_token = _awaited(KafkaAdminClient.renew_delegation_token)
+    expire_delegation_token = _awaited(KafkaAdminClient.expire_delegation_token)
+    describe_delegation_tokens = _awaited(KafkaAdminClient.describe_delegation_tokens)
 
     def metrics(self) -> dict[str, dict[str, float | None]]:
         """Return the metrics by group and name. See :meth:`pyconsumer.KafkaAdminClient.metrics`.

@@ -111,7 +111,7 @@ def files_and_pairs(
 
 def _given(files: Iterable[str], pairs: Mapping[str, str]) -> Given:
     """Return the settings of a command from its files, the environment and the command line."""
-    secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names} | {"sasl.jaas.config"}
+    secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names}
     for name in sorted(secret & pairs.keys()):
         variable = PREFIX + name.replace(".", "_").upper()
         _warn(

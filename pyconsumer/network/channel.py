@@ -24,9 +24,8 @@ from pyconsumer.network.selector import EVENT_READ, EVENT_WRITE, Selector
 from pyconsumer.network.stats import ChannelStats, NodeStats
 
 if TYPE_CHECKING:
-    import ssl
-
     from pyconsumer.network.sasl import SaslMechanism
+    from pyconsumer.network.tls import TlsContexts
 
 __all__ = ["Channel", "ChannelSettings", "LoginSignal"]
 
@@ -71,7 +70,7 @@ class ChannelSettings:
 
     client_id: str = ""
     software_version: str = ""
-    tls: ssl.SSLContext | None = None
+    tls: TlsContexts | None = None
     sasl: Callable[[], SaslMechanism] | None = None
     login_signal: LoginSignal = field(default_factory=LoginSignal)
     send_buffer_bytes: int = -1
@@ -284,7 +283,7 @@ class Channel:
         if settings.tls is not None:
             from pyconsumer.network.tls import TlsSession
 
-            tls = TlsSession(settings.tls, endpoint.host, name)
+            tls = TlsSession(settings.tls.current(), endpoint.host, name)
         self.connection = Connection(
             name,
             client_id=settings.client_id,

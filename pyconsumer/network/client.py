@@ -61,9 +61,8 @@ from pyconsumer.settings.config import ClientConfig
 from pyconsumer.structs import BrokerMetadata
 
 if TYPE_CHECKING:
-    import ssl
-
     from pyconsumer.network.sasl import SaslMechanism
+    from pyconsumer.network.tls import TlsContexts
 
 __all__ = ["ClientResponse", "NetworkClient", "RequestBuilder", "RequestTimeoutError"]
 
@@ -117,14 +116,16 @@ class NetworkClient:
         self.metadata = metadata
         self.clock: Clock = clock or SystemClock()
         self._request_timeout = config.request_timeout_ms / 1000
+        tls = _tls(config)  # may raise: nothing is open yet
         self._waker = Waker()
         signal = LoginSignal(self._waker.wake)
+        self._mechanisms = sasl or _sasl(config, signal)
         sockets: dict[str, Any] = {} if open_socket is None else {"open_socket": open_socket}
         settings = ChannelSettings(
             client_id=config.client_id,
             software_version=__version__,
-            tls=_tls(config),
-            sasl=sasl or _sasl(config, signal),
+            tls=tls,
+            sasl=self._mechanisms,
             login_signal=signal,
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
@@ -493,6 +494,7 @@ class NetworkClient:
         if self._released:
             return
         self._closed = True
+        self._leave_login()
         _clients.discard(self)
         if self._forked:
             return
@@ -516,6 +518,12 @@ class NetworkClient:
         self._closed = True
         self._release()
 
+    def _leave_login(self) -> None:
+        """Leave the login that is shared with other clients. This takes no lock."""
+        leave = getattr(self._mechanisms, "close", None)  # a test's factory is a function
+        if leave is not None:
+            leave()
+
     def _check_open(self) -> None:
         if self._closed:
             raise IllegalStateError("the client is closed")
@@ -531,6 +539,7 @@ class NetworkClient:
         self._release()
 
     def _release(self) -> None:
+        self._leave_login()
         self._pool.abandon()
         self._selector.close()
         self._waker.close()
@@ -543,12 +552,12 @@ def _max_response_bytes(config: ClientConfig) -> int:
     return min(max(MOST_RESPONSE_BYTES, asked + _OVERSIZED_BATCH_BYTES), _MAX_INT32)
 
 
-def _tls(config: ClientConfig) -> ssl.SSLContext | None:
+def _tls(config: ClientConfig) -> TlsContexts | None:
     if not config.uses_tls:
         return None
-    from pyconsumer.network.tls import make_context
+    from pyconsumer.network.tls import TlsContexts
 
-    return make_context(config)
+    return TlsContexts(config)
 
 
 def _sasl(config: ClientConfig, signal: LoginSignal) -> Callable[[], SaslMechanism] | None:

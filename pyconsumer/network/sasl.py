@@ -4,7 +4,7 @@ The exchange of messages is in :mod:`.connection`.
 
 A mechanism object serves one authentication. PLAIN (RFC 4616), SCRAM-SHA-256 and -512 (RFC 5802, KIP-84) and
 OAUTHBEARER (RFC 7628, KIP-255) are here. Another one is a class with the same three members, made by the function
-that :class:`~pyconsumer.network.client.NetworkClient` is given as ``sasl``.
+that the setting ``sasl_mechanism_factory`` names.
 """
 
 from __future__ import annotations
@@ -13,34 +13,15 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 from pyconsumer.errors import AuthenticationError, ConfigurationError
+from pyconsumer.generic import SaslMechanism
 from pyconsumer.settings.config import ClientConfig
 
-__all__ = ["OAuthBearer", "Plain", "SaslMechanism", "Scram", "mechanism_factory"]
-
-
-class SaslMechanism(Protocol):
-    """One authentication, from the client's side."""
-
-    name: str
-    """As the broker calls it."""
-
-    def first(self) -> bytes | None:
-        """Return the first message to the broker. Return None if it is not ready.
-
-        In that case call this again later.
-        """
-
-    def respond(self, challenge: bytes) -> bytes | None:
-        """Return the response to a message of the broker, or None if the exchange is over.
-
-        Raises:
-            AuthenticationError: the broker could not prove its identity, or rejected the credentials.
-        """
+__all__ = ["MechanismFactory", "OAuthBearer", "Plain", "SaslMechanism", "Scram", "mechanism_factory"]
 
 
 class Plain:
@@ -64,19 +45,20 @@ class Scram:
     Args:
         name: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
         nonce: the client's random text. By default a new one is made.
+        by_token: True if name and password are the id and the HMAC of a delegation token (KIP-48).
     """
 
     # RFC 7677's floor, which is Kafka's, and a bound on the work that a server may ask for: half a second, in which no
     # call can keep its deadline.
     _ITERATIONS = (4096, 1_000_000)
 
-    def __init__(self, name: str, username: str, password: str, *, nonce: str = "") -> None:
+    def __init__(self, name: str, username: str, password: str, *, nonce: str = "", by_token: bool = False) -> None:
         self.name = name
         self._hash = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[name]
         self._password = password.encode()
         user = username.replace("=", "=3D").replace(",", "=2C")
         self._nonce = nonce or secrets.token_urlsafe(24)
-        self._bare = f"n={user},r={self._nonce}"
+        self._bare = f"n={user},r={self._nonce}" + (",tokenauth=true" if by_token else "")
         self._server_signature: bytes | None = None
         self._verified = False
 
@@ -133,13 +115,20 @@ class OAuthBearer:
             each authentication. An object may also have ``extensions() -> Mapping[str, str]`` with SASL extensions
             (KIP-342). Instead of a token it may return a ``concurrent.futures.Future`` of a token.
         arrived: called when that future is done, in any thread.
+        extensions: SASL extensions. Those of the provider come before them.
     """
 
     name = "OAUTHBEARER"
 
-    def __init__(self, provider: Any, arrived: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        provider: Any,
+        arrived: Callable[[], object] = lambda: None,
+        extensions: Mapping[str, str] | None = None,
+    ) -> None:
         self._provider = provider
         self._arrived = arrived
+        self._extensions = extensions or {}
         self._pending: Future[str] | None = None
 
     def first(self) -> bytes | None:
@@ -155,7 +144,11 @@ class OAuthBearer:
             token = token.result()
         if not isinstance(token, str) or not token:
             raise AuthenticationError("sasl_oauth_token_provider gave no token", stage="SASL")
-        extensions = self._provider.extensions() if hasattr(self._provider, "extensions") else {}
+        if not (token.isascii() and token.isprintable()):
+            raise AuthenticationError("the token has characters that no token has", stage="SASL")
+        extensions = dict(self._extensions)
+        if hasattr(self._provider, "extensions"):
+            extensions |= self._provider.extensions()
         pairs = "".join(f"\x01{key}={value}" for key, value in extensions.items())
         return f"n,,\x01auth=Bearer {token}{pairs}\x01\x01".encode()
 
@@ -169,9 +162,28 @@ class OAuthBearer:
         return b"\x01" if challenge else None
 
 
-def mechanism_factory(
-    config: ClientConfig, arrived: Callable[[], object] = lambda: None
-) -> Callable[[], SaslMechanism] | None:
+class MechanismFactory:
+    """Makes the mechanism for each authentication of one client. Close it with the client.
+
+    Args:
+        make: returns a new mechanism.
+        login: what the client shares with others, such as a thread that fetches tokens. It has a method ``close``.
+    """
+
+    def __init__(self, make: Callable[[], SaslMechanism], login: Any = None) -> None:
+        self._make = make
+        self._login = login
+
+    def __call__(self) -> SaslMechanism:
+        return self._make()
+
+    def close(self) -> None:
+        """Leave what is shared with other clients. This takes no lock, since finalizers call it."""
+        if self._login is not None:
+            self._login.close()
+
+
+def mechanism_factory(config: ClientConfig, arrived: Callable[[], object] = lambda: None) -> MechanismFactory | None:
     """Return a function that makes the mechanism for each authentication, according to the settings.
 
     Return None if SASL is not used.
@@ -182,14 +194,23 @@ def mechanism_factory(
     """
     if not config.uses_sasl:
         return None
+    if config.sasl_mechanism_factory is not None:
+        return MechanismFactory(config.sasl_mechanism_factory)
     name = config.sasl_mechanism
     if name == "OAUTHBEARER":
-        return lambda: OAuthBearer(config.sasl_oauth_token_provider, arrived)
+        extensions, provider = config.sasl_oauthbearer_extensions, config.sasl_oauth_token_provider
+        if provider is not None:
+            return MechanismFactory(lambda: OAuthBearer(provider, arrived, extensions))
+        from pyconsumer.network.tokens import join_login
+
+        login = join_login(config)
+        return MechanismFactory(lambda: OAuthBearer(login, arrived, extensions), login)
     username, password = config.sasl_plain_username or "", config.sasl_plain_password or ""
     if name == "PLAIN":
-        return lambda: Plain(username, password)
+        return MechanismFactory(lambda: Plain(username, password))
     if name in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-        return lambda: Scram(name, username, password)
+        by_token = config.sasl_scram_tokenauth
+        return MechanismFactory(lambda: Scram(name, username, password, by_token=by_token))
     raise ConfigurationError(f"sasl_mechanism {name} is not supported")
 
 

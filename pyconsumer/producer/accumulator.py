@@ -92,6 +92,7 @@ class RecordAccumulator:
         delivery_timeout: the longest time from a batch's first record to its result, in seconds.
         buffer_memory: the largest total size of all batches, in bytes.
         codec: the compression of batches.
+        level: the level of the codec. None for its default.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class RecordAccumulator:
         delivery_timeout: float,
         buffer_memory: int,
         codec: str,
+        level: int | None = None,
         largest_batch: int = 0,
     ) -> None:
         self._batch_size = batch_size
@@ -109,6 +111,7 @@ class RecordAccumulator:
         self._linger = linger
         self._delivery_timeout = delivery_timeout
         self._codec = codec
+        self._level = level
         self._queues: dict[TopicPartition, _Queue] = {}
         self._busy: set[TopicPartition] = set()  # partitions with batches, so that nothing scans the idle ones
         self._in_flight: set[ProducerBatch] = set()
@@ -198,7 +201,7 @@ class RecordAccumulator:
             size_bytes: the memory that it counts for. The caller made sure that there is as much.
             now: monotonic seconds.
         """
-        batch = ProducerBatch(tp, BatchBuilder(self._codec), now, self.memory)
+        batch = ProducerBatch(tp, BatchBuilder(self._codec, level=self._level), now, self.memory)
         queue = self._queues.setdefault(tp, _Queue())
         try:
             for timestamp_ms, key, value, headers in records:
@@ -231,7 +234,7 @@ class RecordAccumulator:
             largest = min(largest, limit)
         elif largest:  # what waits is bounded in uncompressed bytes, too
             largest = max(largest, int(self._largest_batch * ratio))
-        return BatchBuilder(self._codec, size_limit=largest, expected_ratio=ratio)
+        return BatchBuilder(self._codec, size_limit=largest, expected_ratio=ratio, level=self._level)
 
     def _is_full(self, batch: ProducerBatch) -> bool:
         """Return whether a batch need not wait for more records."""

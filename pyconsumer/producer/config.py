@@ -39,6 +39,9 @@ class _Acks(Kind):
         raise ValueError(f"it must be 0, 1 or 'all', not {value!r}")
 
 
+_DEFAULT_LEVELS: Final = {"gzip": -1, "lz4": 9, "zstd": 3}
+
+
 class ProducerConfig(ClientConfig):
     """The settings of a producer. See :data:`PRODUCER_SETTINGS`."""
 
@@ -47,6 +50,9 @@ class ProducerConfig(ClientConfig):
     buffer_memory: int
     client_rack: str
     compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
     delivery_timeout_ms: int
     enable_idempotence: bool
     interceptors: tuple[Any, ...]
@@ -63,6 +69,16 @@ class ProducerConfig(ClientConfig):
     transaction_timeout_ms: int
     transactional_id: str | None
     value_serializer: Any
+
+    @property
+    def compression_level(self) -> int | None:
+        """Return the level of the producer's codec (KIP-390), or None for the codec's default."""
+        level = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }.get(self.compression_type)
+        return None if level == _DEFAULT_LEVELS.get(self.compression_type) else level
 
     @classmethod
     def finish(cls, values: dict[str, Any], given: frozenset[str]) -> None:
@@ -158,6 +174,24 @@ PRODUCER_SETTINGS: Final = Settings(
             Choice("none", "gzip", "snappy", "lz4", "zstd"),
             "Compression of batches.",
             blanks=(None,),
+        ),
+        Setting(
+            "compression_gzip_level",
+            _DEFAULT_LEVELS["gzip"],
+            Integer(1, 9, special=(-1,)),
+            "Level of gzip: 1 is the fastest, 9 the smallest (-1: zlib's default, KIP-390).",
+        ),
+        Setting(
+            "compression_lz4_level",
+            _DEFAULT_LEVELS["lz4"],
+            Integer(1, 17),
+            "Level of lz4. The default is the fast compressor, as in Java. Other levels search for better matches.",
+        ),
+        Setting(
+            "compression_zstd_level",
+            _DEFAULT_LEVELS["zstd"],
+            Integer(-131_072, 22),
+            "Level of zstd: negative ones are the fastest, 22 is the smallest.",
         ),
         Setting(
             "retries",

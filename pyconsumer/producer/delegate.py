@@ -163,6 +163,7 @@ class ProducerDelegate:
             delivery_timeout=config.delivery_timeout_ms / 1000,
             buffer_memory=config.buffer_memory,
             codec=config.compression_type,
+            level=config.compression_level,
             largest_batch=min(_LARGEST_BATCH, config.max_request_size),
         )
         self._appender = Appender(

@@ -595,7 +595,9 @@ class Sender:
         for record in iter_records(memoryview(batch.data or b"")):
             row = (record.timestamp, record.key, record.value, record.headers)
             if not builders or builders[-1].try_append(*row) is None:
-                builders.append(BatchBuilder(self.config.compression_type, size_limit=half))
+                config = self.config
+                builder = BatchBuilder(config.compression_type, size_limit=half, level=config.compression_level)
+                builders.append(builder)
                 builders[-1].try_append(*row)
         with self._lock:
             self._accumulator.split(batch, builders, half)

@@ -38,6 +38,15 @@ class ProducerSettings(ClientSettings, total=False):
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     """Compression of batches."""
 
+    compression_gzip_level: int
+    """Level of gzip: 1 is the fastest, 9 the smallest (-1: zlib's default, KIP-390)."""
+
+    compression_lz4_level: int
+    """Level of lz4. The default is the fast compressor, as in Java. Other levels search for better matches."""
+
+    compression_zstd_level: int
+    """Level of zstd: negative ones are the fastest, 22 is the smallest."""
+
     retries: int | float
     """Most retries of a batch. ``delivery_timeout_ms`` limits them as well."""
 

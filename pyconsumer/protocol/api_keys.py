@@ -48,6 +48,10 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -122,6 +126,10 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.DESCRIBE_LOG_DIRS: ApiInfo("describe_log_dirs", "DescribeLogDirs", 1, 5, 2),
     ApiKey.SASL_AUTHENTICATE: ApiInfo("sasl_authenticate", "SaslAuthenticate", 0, 2, 2),
     ApiKey.CREATE_PARTITIONS: ApiInfo("create_partitions", "CreatePartitions", 0, 3, 2),
+    ApiKey.CREATE_DELEGATION_TOKEN: ApiInfo("create_delegation_token", "CreateDelegationToken", 1, 3, 2),
+    ApiKey.RENEW_DELEGATION_TOKEN: ApiInfo("renew_delegation_token", "RenewDelegationToken", 1, 2, 2),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ApiInfo("expire_delegation_token", "ExpireDelegationToken", 1, 2, 2),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ApiInfo("describe_delegation_token", "DescribeDelegationToken", 1, 3, 2),
     ApiKey.DELETE_GROUPS: ApiInfo("delete_groups", "DeleteGroups", 0, 3, 2),
     ApiKey.ELECT_LEADERS: ApiInfo("elect_leaders", "ElectLeaders", 0, 2, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiInfo("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),

@@ -26,30 +26,46 @@ the same mapping, and then strings are read as in a properties file (``"500"``, 
 checked when the object is built: an unknown name is an error that names the nearest valid one, and two settings that
 contradict each other are an error too. Durations are whole milliseconds, sizes bytes.
 
-The order of the module: the machinery (:class:`Kind` and its subclasses, :class:`Setting`, :class:`Config`,
-:class:`Settings`), then the settings that every client has (:data:`CLIENT_SETTINGS`, :class:`ClientConfig`). Nothing
-here knows what a setting does: :mod:`pyconsumer.network` turns the settings of connections into addresses, TLS contexts
-and the like.
+The order of the module: the machinery (:class:`Config`, :class:`Settings`), then the settings that every client has
+(:data:`CLIENT_SETTINGS`, :class:`ClientConfig`). A setting and the kinds of its values are in :mod:`.kinds`. The table
+of TLS and SASL is in :mod:`.security`. Nothing here knows what a setting does: :mod:`pyconsumer.network` turns the
+settings of connections into addresses, TLS contexts and the like.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import socket
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.settings.foreign_names import CLIENT_NAMES
+from pyconsumer.settings.foreign_names import CLIENT_NAMES, SWITCHED_OFF
+from pyconsumer.settings.kinds import (
+    REQUIRED,
+    Anything,
+    Choice,
+    Duration,
+    File,
+    Flag,
+    Function,
+    Instance,
+    Integer,
+    Kind,
+    ListOf,
+    Number,
+    Secret,
+    Servers,
+    Setting,
+    Text,
+    parse_address,
+)
+from pyconsumer.settings.security import SASL_MECHANISMS, SECURITY_SETTINGS, finish_security
 from pyconsumer.structs import Address
 
 if TYPE_CHECKING:
     import ssl
 
     from pyconsumer.metrics.source import MetricsReporter
+    from pyconsumer.settings.jaas import Login
 
 __all__ = [
     "CLIENT_HINTS",
@@ -78,379 +94,6 @@ __all__ = [
     "nearest",
     "parse_address",
 ]
-
-REQUIRED: Final[Any] = object()
-
-"""Default of a setting that must be given."""
-
-_MAX_INT32 = 0x7FFFFFFF
-
-_LONGEST_HOST = 255  # RFC 1035, 2.3.4
-
-_LISTENER = re.compile("[A-Z][A-Z0-9_]*")  # by custom; Kafka's tools accept any name in front of an address
-
-
-def parse_address(text: str, default_port: int = 9092) -> Address:
-    """Parse ``host``, ``host:port`` or ``[ipv6]:port``. A leading listener name, such as ``SSL://``, is ignored.
-
-    Raises:
-        ValueError: the text has another form, or the port is not between 1 and 65535.
-    """
-    listener, separator, rest = text.strip().rpartition("://")
-    if separator and not _LISTENER.fullmatch(listener):
-        raise ValueError(f"{text!r} is not the address of a Kafka broker: give host:port, as in localhost:9092")
-    is_ipv6 = rest.startswith("[") or rest.count(":") > 1
-    if rest.startswith("["):
-        host, bracket, port = rest[1:].partition("]")
-        if not bracket or (port and not port.startswith(":")):
-            raise ValueError(f"{text!r} is not an address such as [::1]:9092")
-        port = port[1:]
-    elif rest.count(":") > 1:
-        host, port = rest, ""  # an IPv6 address without brackets has no port
-    else:
-        host, _, port = rest.partition(":")
-    if is_ipv6 and not _is_ipv6(host):
-        raise ValueError(f"{text!r} is not an address such as localhost:9092 or [::1]:9092")
-    if len(host) > _LONGEST_HOST:
-        raise ValueError(f"{text[:40]!r}... is not an address: a host of {len(host)} characters, 255 are the most")
-    if not host or not host.isprintable() or any(c.isspace() or c in "/?#@" for c in host):
-        raise ValueError(f"{text!r} is not an address such as localhost:9092")
-    if not port:
-        return Address(host, default_port)
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ValueError(f"{text!r} has no port between 1 and 65535")
-    return Address(host, int(port))
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-class Kind:
-    """The legal values of a setting. Subclasses define them by the methods :meth:`check` and :meth:`parse`.
-
-    Args:
-        nullable: True if None is legal, too.
-
-    Attributes:
-        type_text: the type that users give, in the notation for type checkers and without None. The ``typed_settings``
-            modules contain it.
-    """
-
-    type_text = "object"
-
-    def __init__(self, *, nullable: bool = False) -> None:
-        self.nullable = nullable
-
-    @property
-    def annotation(self) -> str:
-        """Return the type of legal values for type checkers."""
-        return f"{self.type_text} | None" if self.nullable else self.type_text
-
-    def __call__(self, value: Any, *, text: bool = False) -> Any:
-        """Return the value to keep. With ``text``, a string is parsed first.
-
-        Raises:
-            ValueError, TypeError: the value is illegal. The message describes the legal ones.
-        """
-        if value is None:
-            if self.nullable:
-                return None
-            raise TypeError("it must not be None")
-        if text and isinstance(value, str):
-            value = self.parse(value)
-        return self.check(value)
-
-    def check(self, value: Any) -> Any:
-        """Return ``value``, normalized if necessary, or raise ValueError or TypeError."""
-        return value
-
-    def parse(self, text: str) -> Any:
-        """Parse a string from a properties file."""
-        return text
-
-
-class Anything(Kind):
-    """Any value."""
-
-
-class Number(Kind):
-    """A float between two bounds. The bounds are legal values, too."""
-
-    type_text = "float"
-
-    def __init__(self, low: float, high: float, *, nullable: bool = False) -> None:
-        super().__init__(nullable=nullable)
-        self.low, self.high = low, high
-
-    def check(self, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"it must be a number, not {value!r}")
-        if not self.low <= value <= self.high:
-            raise ValueError(f"it must be between {self.low} and {self.high}, not {value!r}")
-        return float(value)
-
-    def parse(self, text: str) -> float:
-        return float(text)
-
-
-class Integer(Kind):
-    """A whole number between two bounds. The bounds are legal values, too.
-
-    ``special`` lists more legal values.
-    """
-
-    unit = ""
-    type_text = "int"
-
-    def __init__(
-        self, low: int = 0, high: int = _MAX_INT32, *, special: tuple[int, ...] = (), nullable: bool = False
-    ) -> None:
-        super().__init__(nullable=nullable)
-        self.low, self.high, self.special = low, high, special
-
-    def check(self, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
-            raise TypeError(f"it must be a whole number{self.unit}, not {value!r}")
-        if not self.low <= value <= self.high and value not in self.special:
-            also = "".join(f", or {number}" for number in self.special)
-            raise ValueError(f"it must be between {self.low} and {self.high}{self.unit}{also}, not {value!r}")
-        return int(value)
-
-    def parse(self, text: str) -> int:
-        try:
-            return int(text)
-        except ValueError:
-            raise TypeError(f"it must be a whole number{self.unit}, not {text!r}") from None
-
-
-class Duration(Integer):
-    """Whole milliseconds."""
-
-    unit = " (milliseconds)"
-
-    def __init__(
-        self, low: int = 0, high: int = 0x7FFFFFFFFFFFFFFF, *, special: tuple[int, ...] = (), nullable: bool = False
-    ) -> None:
-        super().__init__(low, high, special=special, nullable=nullable)
-
-
-class Flag(Kind):
-    """True or False."""
-
-    type_text = "bool"
-
-    def check(self, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise TypeError(f"it must be True or False, not {value!r}")
-        return value
-
-    def parse(self, text: str) -> bool:
-        found = {"true": True, "false": False}.get(text.strip().lower())
-        if found is None:
-            raise TypeError(f"it must be true or false, not {text!r}")
-        return found
-
-
-class Text(Kind):
-    """A string. ``blank`` is True if it may be empty."""
-
-    type_text = "str"
-
-    def __init__(self, *, blank: bool = False, nullable: bool = False) -> None:
-        super().__init__(nullable=nullable)
-        self.blank = blank
-
-    def check(self, value: Any) -> str:
-        if not isinstance(value, str):
-            raise TypeError(f"it must be a string, not {value!r}")
-        if not self.blank and not value.strip():
-            raise ValueError("it must not be empty")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"it must be text that UTF-8 has, not {value!r}") from None
-        return value
-
-
-class Secret(Kind):
-    """A string that is never shown. With ``function=True``, a function that returns the string is legal, too."""
-
-    def __init__(self, *, function: bool = False, nullable: bool = False) -> None:
-        super().__init__(nullable=nullable)
-        self._function = function
-        self.type_text = "str | Callable[[], str]" if function else "str"
-
-    def check(self, value: Any) -> Any:
-        if isinstance(value, str):
-            if not value.strip():
-                raise ValueError("it must not be empty")
-        elif not (self._function and callable(value)):
-            wanted = "a string or a function" if self._function else "a string"
-            raise TypeError(f"it must be {wanted}, not a value of type {type(value).__name__}")
-        return value
-
-
-class Choice(Kind):
-    """One of the given words. Case is ignored. The value gets the spelling of the word in the list."""
-
-    def __init__(self, *words: str, nullable: bool = False) -> None:
-        super().__init__(nullable=nullable)
-        self.words = words
-        self.type_text = f"Literal[{', '.join(f'{chr(34)}{word}{chr(34)}' for word in words)}]"
-
-    def check(self, value: Any) -> str:
-        for word in self.words:
-            if isinstance(value, str) and value.strip().lower() == word.lower():
-                return word
-        raise ValueError(f"it must be one of {', '.join(self.words)}, not {value!r}")
-
-
-class ListOf(Kind):
-    """A sequence or set, stored as a tuple. A single value counts as a list with one item.
-
-    In text, commas separate the items.
-    """
-
-    def __init__(self, item: Kind, *, low: int = 0, nullable: bool = False) -> None:
-        super().__init__(nullable=nullable)
-        self.item, self.low = item, low
-        self.type_text = f"Iterable[{item.annotation}]"
-
-    def check(self, value: Any) -> tuple[Any, ...]:
-        items = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
-        if len(items) < self.low:
-            raise ValueError(f"it must hold at least {self.low}")
-        return tuple(self.item(item) for item in items)
-
-    def parse(self, text: str) -> list[Any]:
-        return [self.item(part.strip(), text=True) for part in text.split(",") if part.strip()]
-
-
-class Instance(Kind):
-    """An instance of one of the given classes. With ``or_subclass``, the classes and their subclasses are legal, too.
-
-    A class may be given by its name, ``module.Class``, so that its module is not imported here. As long as the module
-    is not imported, no instance can exist.
-    """
-
-    def __init__(self, *types: type | str, or_subclass: bool = False, nullable: bool = False) -> None:
-        super().__init__(nullable=nullable)
-        self._types, self._or_subclass = types, or_subclass
-        names = [t if isinstance(t, str) else t.__name__ for t in types]
-        self.type_text = " | ".join([*names, *(f"type[{name}]" for name in names if or_subclass)])
-
-    def check(self, value: Any) -> Any:
-        types = tuple(t for t in map(_imported, self._types) if t is not None)
-        if isinstance(value, types) or (self._or_subclass and isinstance(value, type) and issubclass(value, types)):
-            return value
-        names = (t.rpartition(".")[2] if isinstance(t, str) else t.__name__ for t in self._types)
-        raise TypeError(f"it must be a {' or '.join(names)}, not {value!r}")
-
-
-def _imported(found: type | str) -> type | None:
-    """Return a class given by itself or by name, or None if the module of the name is not imported."""
-    if not isinstance(found, str):
-        return found
-    module, _, name = found.rpartition(".")
-    return getattr(sys.modules.get(module), name, None)
-
-
-class Function(Kind):
-    """A callable, or an object with one of the given methods.
-
-    Args:
-        type_text: the type of the callable and of the object, in the notation for type checkers.
-    """
-
-    def __init__(self, *methods: str, nullable: bool = False, type_text: str = "Callable[..., object]") -> None:
-        super().__init__(nullable=nullable)
-        self.methods = methods
-        self.type_text = type_text
-
-    def check(self, value: Any) -> Any:
-        if callable(value) or any(hasattr(value, method) for method in self.methods):
-            return value
-        raise TypeError(f"it must be a function, not {value!r}")
-
-
-class File(Kind):
-    """Path of an existing, readable file. It is stored as a string."""
-
-    type_text = "str | os.PathLike[str]"
-
-    def check(self, value: Any) -> str:
-        if not isinstance(value, (str, os.PathLike)):
-            raise TypeError(f"it must be a path, not {value!r}")
-        path = os.fspath(value)
-        if not os.path.isfile(path):
-            raise ValueError(f"there is no file {path!r}")
-        if not os.access(path, os.R_OK):
-            raise ValueError(f"the file {path!r} cannot be read")
-        return str(path)
-
-
-class Servers(Kind):
-    """Addresses, as ``"a:9092,b:9092"`` or as a list.
-
-    They are stored as a tuple of :class:`Address` without duplicates.
-    """
-
-    type_text = "str | Sequence[str | tuple[str, int]]"
-
-    def check(self, value: Any) -> tuple[Address, ...]:
-        if not isinstance(value, str) and not isinstance(value, Sequence):
-            raise TypeError(f"it must be a string such as 'localhost:9092' or a list of them, not {value!r}")
-        found: dict[Address, None] = {}
-        for item in [value] if isinstance(value, str) else value:
-            if isinstance(item, tuple) and len(item) == 2:
-                item = Address(str(item[0]), int(item[1]))
-                item = str(item)
-            if not isinstance(item, str):
-                raise TypeError(f"it must hold strings such as 'localhost:9092', not {item!r}")
-            found |= {parse_address(part): None for part in item.split(",") if part.strip()}
-        if not found:
-            raise ValueError("it must name at least one host:port")
-        return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Declaration of one setting.
-
-    Args:
-        name: name of the keyword argument and of the config object's attribute. It ends with the unit (``_ms``,
-            ``_bytes``).
-        default: a legal value, or :data:`REQUIRED`.
-        kind: the kind of the legal values.
-        doc: one or more sentences for users. The reference page is generated from them.
-        aliases: other names of the setting. Kafka's dotted form of ``name`` is always an alias.
-        secret: True if the value must not be shown in messages and in ``repr``.
-        blanks: values that mean the default. For some settings kafka-python documents None or infinity, where Kafka has
-            a word or a number.
-    """
-
-    name: str
-    default: Any
-    kind: Kind
-    doc: str
-    aliases: tuple[str, ...] = ()
-    secret: bool = field(default=False, kw_only=True)
-    blanks: tuple[float | None, ...] = field(default=(), kw_only=True)
-
-    @property
-    def dotted(self) -> str:
-        """The name in Kafka's form, with dots."""
-        return self.name.replace("_", ".")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names of the setting that a user may give."""
-        return (self.name, self.dotted, *self.aliases)
 
 
 class Config:
@@ -529,6 +172,7 @@ class Settings(Generic[ConfigT]):
             its default.
         config_class: the class of the objects that :meth:`build` returns.
         hints: for names of settings that only other clients have, the advice in the error message.
+        switched_off: for such names, the values that only say what is so here, in lower case. ``*`` is any value.
     """
 
     def __init__(
@@ -538,11 +182,13 @@ class Settings(Generic[ConfigT]):
         config_class: type[ConfigT],
         *,
         hints: Mapping[str, str] | None = None,
+        switched_off: Mapping[str, tuple[str, ...]] = SWITCHED_OFF,
     ) -> None:
         self.component = component
         self.by_name = {setting.name: setting for setting in table}
         self.config_class = config_class
         self.hints = dict(hints or {})
+        self.switched_off = switched_off
         self._by_any_name = {name: setting for setting in self.by_name.values() for name in setting.names}
 
     def __iter__(self) -> Iterator[Setting]:
@@ -563,6 +209,8 @@ class Settings(Generic[ConfigT]):
         for name, value in options.items():
             setting = self._by_any_name.get(name)
             if setting is None:
+                if self.ignores(name, value):
+                    continue
                 raise ConfigurationError(self.unknown(name))
             if setting.blanks and (value is None or isinstance(value, float)) and value in setting.blanks:
                 continue
@@ -586,6 +234,13 @@ class Settings(Generic[ConfigT]):
         """Return the setting with this name or alias, or None if there is no such setting."""
         return self._by_any_name.get(name)
 
+    def ignores(self, name: object, value: object) -> bool:
+        """Return whether a setting of another client only says what is so here: it is accepted without an effect."""
+        if not isinstance(name, str):
+            return False
+        legal = self.switched_off.get(name.lower().replace(".", "_"))
+        return legal is not None and ("*" in legal or str("" if value is None else value).strip().lower() in legal)
+
     def check(self, name: str, value: Any, *, text: bool) -> Any:
         """Return the checked value of a known setting. If ``text`` is True, a string is parsed first.
 
@@ -597,7 +252,7 @@ class Settings(Generic[ConfigT]):
             return setting.kind(value, text=text)
         except (TypeError, ValueError) as error:
             reason = str(error)
-            if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
+            if setting.secret and not setting.kind.discreet:  # other kinds show the value
                 reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
             raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
 
@@ -626,10 +281,6 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
 # ------------------------------------------------------------ settings of every client
 
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-
-"""SASL mechanisms that a client can use."""
-
 
 class ClientConfig(Config):
     """The settings of every client. See :data:`CLIENT_SETTINGS`."""
@@ -657,16 +308,61 @@ class ClientConfig(Config):
     security_protocol: str
     ssl_context: ssl.SSLContext | None
     ssl_check_hostname: bool
+    ssl_endpoint_identification_algorithm: str | None
     ssl_cafile: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_crlfile: str | None
     ssl_password: str | Callable[[], str] | None
+    ssl_truststore_certificates: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_truststore_location: str | None
+    ssl_truststore_type: str | None
+    ssl_truststore_password: str | None
+    ssl_keystore_location: str | None
+    ssl_keystore_type: str | None
+    ssl_keystore_password: str | None
+    ssl_crlfile: str | None
     ssl_ciphers: str | None
+    ssl_enabled_protocols: tuple[str, ...] | None
+    ssl_protocol: str | None
     sasl_mechanism: str | None
+    sasl_mechanism_factory: Callable[[], Any] | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
+    sasl_scram_tokenauth: bool
+    sasl_jaas_config: Login | None
     sasl_oauth_token_provider: Any
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_extensions: Mapping[str, str]
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_grant_type: str | None
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_method: str | None
+    sasl_oauthbearer_cafile: str | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_pem: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_login_connect_timeout_ms: int
+    sasl_login_read_timeout_ms: int
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
     metrics_sample_window_ms: int
     metrics_num_samples: int
     metric_reporters: tuple[MetricsReporter, ...]
@@ -690,40 +386,15 @@ class ClientConfig(Config):
                     raise ConfigurationError(f"{low} ({values[low]}) is greater than {high} ({values[high]})")
                 # The one that was given counts: a fixed time instead of a growing one.
                 values[high if low in given else low] = values[low if low in given else high]
-        _check_security(values, given)
+        finish_security(values, given)
 
 
 _PAIRS: tuple[tuple[str, str], ...] = (
     ("retry_backoff_ms", "retry_backoff_max_ms"),
     ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
     ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
 )
-
-
-def _check_security(values: Mapping[str, Any], given: frozenset[str]) -> None:
-    protocol = values["security_protocol"]
-    tls = {name for name in given if name.startswith("ssl_") and values[name] is not None}
-    sasl = {name for name in given if name.startswith("sasl_") and values[name] is not None}
-    files = tls - {"ssl_check_hostname"}  # which changes nothing there
-    if files and not protocol.endswith("SSL"):
-        raise ConfigurationError(f"{min(files)} is given, but security_protocol is {protocol}, which does not use TLS")
-    if sasl and not protocol.startswith("SASL"):
-        raise ConfigurationError(f"{min(sasl)} is given, but security_protocol is {protocol}, which does not use SASL")
-    beside = tls - {"ssl_context", "ssl_check_hostname"}
-    if "ssl_context" in tls and beside:
-        raise ConfigurationError(f"ssl_context and {min(beside)} are both given: set everything in the context")
-    if values["ssl_keyfile"] and not values["ssl_certfile"]:
-        raise ConfigurationError("ssl_keyfile is given without ssl_certfile")
-    if not protocol.startswith("SASL"):
-        return
-    mechanism = values["sasl_mechanism"]
-    if mechanism is None:
-        raise ConfigurationError(f"security_protocol {protocol} needs sasl_mechanism ({', '.join(SASL_MECHANISMS)})")
-    if mechanism == "OAUTHBEARER":
-        if values["sasl_oauth_token_provider"] is None:
-            raise ConfigurationError("sasl_mechanism OAUTHBEARER needs sasl_oauth_token_provider")
-    elif values["sasl_plain_username"] is None or values["sasl_plain_password"] is None:
-        raise ConfigurationError(f"sasl_mechanism {mechanism} needs sasl_plain_username and sasl_plain_password")
 
 
 CLIENT_SETTINGS: Final = (
@@ -848,82 +519,7 @@ CLIENT_SETTINGS: Final = (
         "Size of the socket's receive buffer (SO_RCVBUF). -1: the system's default, which adapts and is faster.",
         blanks=(None,),
     ),
-    Setting(
-        "security_protocol",
-        "PLAINTEXT",
-        Choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        "Security of connections to brokers: with TLS (`SSL`) or without, with SASL or without.",
-    ),
-    Setting(
-        "ssl_context",
-        None,
-        Instance("ssl.SSLContext", nullable=True),
-        "An `ssl.SSLContext` to use instead of the other `ssl_` settings.",
-    ),
-    Setting(
-        "ssl_check_hostname",
-        True,
-        Flag(),
-        "Check that the broker's certificate is for the host name that the client connects to (KIP-294).",
-    ),
-    Setting(
-        "ssl_cafile",
-        None,
-        File(nullable=True),
-        "PEM file with the certificate authorities to trust (by default the system's).",
-    ),
-    Setting(
-        "ssl_certfile", None, File(nullable=True), "PEM file with the client's certificate and its chain, for mTLS."
-    ),
-    Setting(
-        "ssl_keyfile",
-        None,
-        File(nullable=True),
-        "PEM file with the private key of the client's certificate. By default it is read from `ssl_certfile`.",
-    ),
-    Setting(
-        "ssl_crlfile",
-        None,
-        File(nullable=True),
-        "PEM file with certificate revocation lists. Only the broker's own certificate is checked against them.",
-    ),
-    Setting(
-        "ssl_password",
-        None,
-        Secret(function=True, nullable=True),
-        "Password of the private key, or a function that returns it.",
-        ("ssl.key.password",),
-        secret=True,
-    ),
-    Setting("ssl_ciphers", None, Text(nullable=True), "Ciphers in OpenSSL's notation, for TLS 1.2 and older."),
-    Setting(
-        "sasl_mechanism",
-        None,
-        Choice(*SASL_MECHANISMS, nullable=True),
-        "SASL mechanism to authenticate with.",
-    ),
-    Setting(
-        "sasl_plain_username",
-        None,
-        Text(nullable=True),
-        "User name for PLAIN and SCRAM.",
-        ("sasl.username", "sasl_username"),
-    ),
-    Setting(
-        "sasl_plain_password",
-        None,
-        Secret(nullable=True),
-        "Password for PLAIN and SCRAM.",
-        ("sasl.password", "sasl_password"),
-        secret=True,
-    ),
-    Setting(
-        "sasl_oauth_token_provider",
-        None,
-        Function("token", nullable=True, type_text="Callable[[], str] | TokenProvider"),
-        "For OAUTHBEARER: an object with `token() -> str`, or a function, that returns a valid JWT.",
-        secret=True,  # a token given by mistake instead
-    ),
+    *SECURITY_SETTINGS,
     Setting(
         "metrics_sample_window_ms",
         30_000,
@@ -951,9 +547,6 @@ CLIENT_HINTS: Final[Mapping[str, str]] = {
     **CLIENT_NAMES,
     "api_version": "leave it out, versions are negotiated with each broker",
     "api_version_auto_timeout_ms": "leave it out, versions are negotiated with each broker",
-    "ssl_truststore_location": "give a PEM file as ssl_cafile, or an ssl.SSLContext as ssl_context",
-    "ssl_keystore_location": "give PEM files as ssl_certfile and ssl_keyfile",
-    "sasl_jaas_config": "give sasl_mechanism, sasl_plain_username and sasl_plain_password",
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes; TCP_NODELAY is always on",
     "kafka_client": "the client cannot be exchanged",
     "selector": "the client chooses the selector",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["CLIENT_NAMES", "CONSUMER_NAMES", "PRODUCER_NAMES"]
+__all__ = ["CLIENT_NAMES", "CONSUMER_NAMES", "PRODUCER_NAMES", "SWITCHED_OFF"]
 
 _LOGGING: Final = "leave it out; messages go to the loggers below 'pyconsumer' of Python's logging"
 _METRICS: Final = "leave it out; see metrics()"
@@ -35,19 +35,17 @@ CLIENT_NAMES: Final[Mapping[str, str]] = {
     "api_version_fallback_ms": "leave it out; versions are negotiated with each broker",
     "broker_version_fallback": "leave it out; versions are negotiated with each broker",
     "allow_auto_create_topics": "a consumer has it; for others the broker's auto.create.topics.enable decides",
-    "ssl_ca_location": "it is called ssl_cafile: a PEM file",
-    "ssl_certificate_location": "it is called ssl_certfile: a PEM file",
-    "ssl_key_location": "it is called ssl_keyfile: a PEM file",
-    "ssl_ca_pem": "write it to a file for ssl_cafile, or give an ssl.SSLContext as ssl_context",
-    "ssl_certificate_pem": "write it to a file for ssl_certfile, or give an ssl.SSLContext as ssl_context",
-    "ssl_key_pem": "write it to a file for ssl_keyfile, or give an ssl.SSLContext as ssl_context",
-    "ssl_cipher_suites": "it is called ssl_ciphers, with names as OpenSSL has them",
-    "ssl_crl_location": "it is called ssl_crlfile",
-    "ssl_endpoint_identification_algorithm": "use ssl_check_hostname: True for https, the default, False for none",
     "enable_ssl_certificate_verification": "to verify nothing, give an ssl.SSLContext that does not, as ssl_context",
-    "sasl_mechanisms": "it is called sasl.mechanism (sasl_mechanism)",
-    "sasl_oauthbearer_config": "give an object with a method token() as sasl_oauth_token_provider",
-    "sasl_oauthbearer_method": "give an object with a method token() as sasl_oauth_token_provider",
+    "sasl_oauthbearer_config": "give sasl.oauthbearer.token.endpoint.url, or an object with token() as"
+    " sasl_oauth_token_provider",
+    "sasl_oauthbearer_jwt_validator_class": "leave it out; the broker checks the token",
+    "sasl_login_callback_handler_class": "give sasl_oauth_token_provider, or a mechanism as sasl_mechanism_factory",
+    "sasl_client_callback_handler_class": "give a mechanism of your own as sasl_mechanism_factory",
+    "sasl_login_class": "give a mechanism of your own as sasl_mechanism_factory",
+    "ssl_engine_factory_class": "give an ssl.SSLContext as ssl_context",
+    "ssl_provider": "leave it out; TLS is OpenSSL's, as Python has it",
+    "ssl_engine_id": "leave it out; give an ssl.SSLContext as ssl_context",
+    "https_ca_pem": "write it to a file for https.ca.location (sasl_oauthbearer_cafile)",
     "oauth_cb": "give an object with a method token() as sasl_oauth_token_provider",
     "sasl_kerberos_service_name": "Kerberos (GSSAPI) is not there",
     "debug": _LOGGING,
@@ -63,6 +61,47 @@ CLIENT_NAMES: Final[Mapping[str, str]] = {
     "throttle_cb": _NO_BROKER_EVENTS,
     "default_topic_config": "give its settings beside the others",
     "plugin_library_paths": "leave it out; interceptors are Python objects (interceptors)",
+}
+
+_ANY: Final = ("*",)
+_OFF: Final = ("", "false", "0", "no", "none")
+_ON: Final = ("true", "1", "yes")
+#: Settings that are accepted with these values, in lower case: they say what is so here. ``*`` is any value.
+SWITCHED_OFF: Final[Mapping[str, tuple[str, ...]]] = {
+    "api_version_request": _ON,
+    "auto_include_jmx_reporter": _ANY,
+    "broker_address_family": ("any",),
+    "debug": _OFF,
+    "delivery_report_only_error": _OFF,
+    "enable_gapless_guarantee": _OFF,
+    "enable_metrics_push": _OFF,
+    "enable_partition_eof": _OFF,
+    "enable_ssl_certificate_verification": _ON,
+    "log_connection_close": _OFF,
+    "metrics_recording_level": ("info",),
+    "plugin_library_paths": _OFF,
+    "sasl_kerberos_kinit_cmd": _ANY,
+    "sasl_kerberos_min_time_before_relogin": _ANY,
+    "sasl_kerberos_ticket_renew_jitter": _ANY,
+    "sasl_kerberos_ticket_renew_window_factor": _ANY,
+    "sasl_oauthbearer_clock_skew_seconds": _ANY,  # this and the next ones are a broker's
+    "sasl_oauthbearer_expected_audience": _ANY,
+    "sasl_oauthbearer_expected_issuer": _ANY,
+    "sasl_oauthbearer_jwks_endpoint_refresh_ms": _ANY,
+    "sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms": _ANY,
+    "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms": _ANY,
+    "sasl_oauthbearer_jwks_endpoint_url": _ANY,
+    "sasl_oauthbearer_scope_claim_name": _ANY,
+    "sasl_oauthbearer_sub_claim_name": _ANY,
+    "security_providers": _OFF,
+    "socket_keepalive_enable": _ON,
+    "socket_nagle_disable": _ON,
+    "ssl_engine_factory_class": _OFF,
+    "ssl_keymanager_algorithm": _ANY,
+    "ssl_provider": _OFF,
+    "ssl_secure_random_implementation": _ANY,
+    "ssl_trustmanager_algorithm": _ANY,
+    "statistics_interval_ms": _OFF,
 }
 
 #: Of the consumer alone.
@@ -89,7 +128,7 @@ PRODUCER_NAMES: Final[Mapping[str, str]] = {
     "queue_buffering_backpressure_threshold": "leave it out; batches that wait grow",
     "batch_num_messages": "use batch.size (batch_size), in bytes",
     "compression_codec": "it is called compression.type (compression_type)",
-    "compression_level": "leave it out; each codec has its usual level",
+    "compression_level": "it is called compression.gzip.level, or compression.lz4.level, or compression.zstd.level",
     "request_required_acks": "it is called acks",
     "message_send_max_retries": "it is called retries",
     "enable_gapless_guarantee": "leave it out; records of a partition keep their order",

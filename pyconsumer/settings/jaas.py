@@ -1,8 +1,9 @@
-"""Reads user name and password from Java's ``sasl.jaas.config``. No part of it is ever shown in a message."""
+"""Reads the login in Java's ``sasl.jaas.config``. No part of it is ever shown in a message."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pyconsumer.errors import ConfigurationError
@@ -14,18 +15,27 @@ _TOKEN: Final = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=
 
 _FLAGS: Final = {"required", "requisite", "sufficient", "optional"}
 
-_MECHANISMS: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
+_MECHANISMS: Final = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "OAuthBearerLoginModule": ("OAUTHBEARER",),
+}
+_NAMED_LOGIN: Final = ("username", "password")
 
 
 class Login(NamedTuple):
-    """The user name and password of a login module.
+    """The options of a login module.
 
     ``mechanisms`` are the SASL mechanisms that the module can be used with.
     """
 
     mechanisms: tuple[str, ...]
-    username: str
-    password: str
+    options: Mapping[str, str]
+
+    @property
+    def tokenauth(self) -> bool:
+        """Return whether user name and password are those of a delegation token (KIP-48)."""
+        return self.options.get("tokenauth", "false").lower() == "true"
 
     def __repr__(self) -> str:
         return f"Login({'/'.join(self.mechanisms)})"
@@ -34,7 +44,7 @@ class Login(NamedTuple):
 def parse_jaas(text: str) -> Login:
     """Read ``...PlainLoginModule required username="u" password="p";``.
 
-    ScramLoginModule works, too, and so does any package.
+    ScramLoginModule and OAuthBearerLoginModule work, too, and so does any package.
 
     The errors never show a part of the value, because in a malformed value any word may be a password.
 
@@ -46,8 +56,8 @@ def parse_jaas(text: str) -> Login:
     mechanisms = _MECHANISMS.get(module)
     if mechanisms is None:
         raise ConfigurationError(
-            "sasl.jaas.config: the login modules that can be used are PlainLoginModule and ScramLoginModule,"
-            " but the value begins with another name"
+            "the login modules that can be used are PlainLoginModule, ScramLoginModule and"
+            " OAuthBearerLoginModule, but the value begins with another name"
         )
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS or tokens[-1] != ";":
         raise _malformed()
@@ -59,12 +69,14 @@ def parse_jaas(text: str) -> Login:
         if equals != "=":
             raise _malformed()
         given[name] = value
-    if given.get("tokenauth", "false").lower() == "true":
-        raise ConfigurationError("sasl.jaas.config: delegation tokens (tokenauth) cannot be used")
-    missing = [name for name in ("username", "password") if name not in given]
+    if module == "OAuthBearerLoginModule":
+        if any(name.startswith("unsecuredLogin") for name in given):
+            raise ConfigurationError("unsecured tokens are not made: anyone could make them")
+        return Login(mechanisms, given)
+    missing = [name for name in _NAMED_LOGIN if name not in given]
     if missing:
-        raise ConfigurationError(f"sasl.jaas.config: the login module is given no {' and no '.join(missing)}")
-    return Login(mechanisms, given["username"], given["password"])
+        raise ConfigurationError(f"the login module is given no {' and no '.join(missing)}")
+    return Login(mechanisms, given)
 
 
 def _tokens(text: str) -> list[str]:
@@ -73,7 +85,7 @@ def _tokens(text: str) -> list[str]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ConfigurationError("sasl.jaas.config: a quote is not closed")
+            raise ConfigurationError("a quote is not closed")
         double, single, sign, word = match.groups()
         quoted = double if double is not None else single
         found.append(re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else sign or word)
@@ -82,6 +94,4 @@ def _tokens(text: str) -> list[str]:
 
 
 def _malformed() -> ConfigurationError:
-    return ConfigurationError(
-        'sasl.jaas.config: write it as  ...LoginModule required username="..." password="...";  with the semicolon'
-    )
+    return ConfigurationError('write it as  ...LoginModule required username="..." password="...";  with the semicolon')

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.settings.config import CLIENT_SETTINGS, Settings, nearest
-from pyconsumer.settings.jaas import parse_jaas
+from pyconsumer.settings.foreign_names import SWITCHED_OFF
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -51,7 +51,6 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
 _PAIR: Final = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 #: How alike a name and a setting of any client must be for a hint: a client may well have neither.
 _NEAR: Final = 0.85
-_STORES: Final = {"ssl.truststore": "ssl.cafile", "ssl.keystore": "ssl.certfile"}
 
 
 def read_properties(path: str) -> dict[str, tuple[str, int]]:
@@ -120,27 +119,24 @@ class Entry(NamedTuple):
 
 
 def file_entries(path: str | os.PathLike[str]) -> dict[str, Entry]:
-    """Return the settings in a properties file by dotted name. Settings that only Java has are translated.
+    """Return the settings in a properties file by dotted name.
 
     Raises:
-        ConfigurationError: an error of :func:`read_properties`, or a setting of Java that cannot be translated.
+        ConfigurationError: an error of :func:`read_properties`.
     """
     name = os.fspath(path)
     lines = read_properties(name)
-    return _translated({key: Entry(text, f"{name}, line {line}") for key, (text, line) in lines.items()})
+    return {key: Entry(text, f"{name}, line {line}") for key, (text, line) in lines.items()}
 
 
 def environment_entries(
     environ: Mapping[str, str] | None = None, warn: Callable[[str], object] = _log.warning
 ) -> dict[str, Entry]:
-    """Return the settings in the environment (rule 2) by dotted name. Settings that only Java has are translated.
+    """Return the settings in the environment (rule 2) by dotted name.
 
     Args:
         environ: the environment variables. By default those of the process.
         warn: called with a message if a variable has almost the name of a setting.
-
-    Raises:
-        ConfigurationError: a setting of Java cannot be translated.
     """
     known = _known_names()
     found: dict[str, Entry] = {}
@@ -153,11 +149,11 @@ def environment_entries(
         elif near := nearest(name, known, cutoff=_NEAR):
             meant = PREFIX + near.replace(".", "_").upper()
             warn(f"the variable {variable} names no setting and is ignored: did you mean {meant}?")
-    return _translated(found)
+    return found
 
 
 def _known_names() -> set[str]:
-    ours = {name for setting in CLIENT_SETTINGS for name in setting.names} | OTHERS | _JAVA
+    ours = {name for setting in CLIENT_SETTINGS for name in setting.names} | OTHERS | set(SWITCHED_OFF)
     return {name.replace("_", ".") for name in ours}
 
 
@@ -177,7 +173,7 @@ def resolve(settings: Settings[Any], *sources: Mapping[str, Entry]) -> dict[str,
         for name, entry in source.items():
             setting = settings.find(name)
             if setting is None:
-                if entry.shared and name.replace("_", ".") in OTHERS:
+                if (entry.shared and name.replace("_", ".") in OTHERS) or settings.ignores(name, entry.text):
                     continue
                 raise ConfigurationError(f"{entry.where}: {_unknown(settings, name)}")
             other = seen.setdefault(setting.name, entry)
@@ -239,44 +235,6 @@ def from_file(
     return {**found, **overrides}
 
 
-_JAVA: Final = frozenset(
-    [f"{store}.{part}" for store in _STORES for part in ("type", "location", "password")]
-    + ["ssl.endpoint.identification.algorithm", "sasl.jaas.config"]
-)
-
-
-def _translated(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Return entries with the settings that only Java has as ours."""
-    values = dict(entries)
-    for store, ours in _STORES.items():
-        kind = values.pop(f"{store}.type", None)
-        values.pop(f"{store}.password", None)
-        location = values.pop(f"{store}.location", None)
-        if location is None:
-            continue
-        name = "JKS" if kind is None else kind.text
-        if name.upper() != "PEM":
-            raise ConfigurationError(
-                f"{location.where}: {store}.location: a {name} store cannot be read: make a PEM file of it and set"
-                f" {store}.type=PEM"
-            )
-        values[ours] = location
-    algorithm = values.pop("ssl.endpoint.identification.algorithm", None)
-    if algorithm is not None:
-        values["ssl.check.hostname"] = algorithm._replace(text="true" if algorithm.text.strip() else "false")
-    jaas = values.pop("sasl.jaas.config", None)
-    if jaas is not None:
-        try:
-            login = parse_jaas(jaas.text)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{jaas.where}: {error}") from None
-        if len(login.mechanisms) == 1:
-            values.setdefault("sasl.mechanism", jaas._replace(text=login.mechanisms[0]))
-        values["sasl.username"] = jaas._replace(text=login.username)
-        values["sasl.password"] = jaas._replace(text=login.password)
-    return values
-
-
 OTHERS: Final = frozenset(
     [
         "acks",
@@ -287,7 +245,10 @@ OTHERS: Final = frozenset(
         "buffer.memory",
         "check.crcs",
         "client.rack",
+        "compression.gzip.level",
+        "compression.lz4.level",
         "compression.type",
+        "compression.zstd.level",
         "consumer.timeout.ms",
         "decode.threads",
         "delivery.timeout.ms",

@@ -7,9 +7,6 @@ references to secrets resolved.
 from __future__ import annotations
 
 import logging
-import os
-import ssl
-import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +23,6 @@ from pyconsumer.settings.config import (
     Text,
     nearest,
 )
-from pyconsumer.settings.jaas import parse_jaas
 from pyconsumer.spark.secrets import resolve_references
 
 __all__ = ["ReaderConfig", "Side", "admin_settings", "build_config", "dotted_names", "translate"]
@@ -106,24 +102,12 @@ _WITHOUT_EFFECT: Final = frozenset(
 )
 _SILENT: Final = frozenset({"group.id"})
 
-_STORES: Final = {"ssl.truststore": "ssl.cafile", "ssl.keystore": "ssl.certfile"}
-_PEM_TEXTS: Final = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key")
-_JAVA_ONLY: Final = frozenset(
-    {
-        *(f"{store}.{part}" for store in _STORES for part in ("location", "type", "password")),
-        *_PEM_TEXTS,
-        "ssl.endpoint.identification.algorithm",
-        "sasl.jaas.config",
-    }
-)
-
 
 class Side(NamedTuple):
     """The names of settings that the source or the sink accepts, rejects or ignores.
 
     Attributes:
-        ours: settings that pyconsumer's client has, too. (Those in ``_JAVA_ONLY`` are translated for both source and
-            sink.)
+        ours: settings that pyconsumer's client has, too.
         rejected: settings that are rejected, with a remedy for the message.
         without_effect: settings that are ignored with a warning. The warning gives ``why`` as the reason.
         silent: settings that are ignored without a warning.
@@ -137,7 +121,7 @@ class Side(NamedTuple):
 
     @property
     def known(self) -> frozenset[str]:
-        return self.ours | _JAVA_ONLY | self.without_effect | self.silent
+        return self.ours | self.without_effect | self.silent
 
 
 def dotted_names(settings: Iterable[Setting]) -> frozenset[str]:
@@ -171,14 +155,14 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
 
 def admin_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings for an admin client of the same cluster with the same login."""
-    return translate({name: value for name, value in options.items() if name in _ADMIN | _JAVA_ONLY}, _SOURCE)
+    return translate({name: value for name, value in options.items() if name in _ADMIN}, _SOURCE)
 
 
 def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> dict[str, Any]:
-    """Return the settings for pyconsumer's client by Kafka's names. Settings that only Java has are translated.
+    """Return the settings for pyconsumer's client by Kafka's names.
 
     Raises:
-        ConfigurationError: a setting is unknown, not supported, or cannot be translated.
+        ConfigurationError: a setting is unknown or not supported.
     """
     values: dict[str, Any] = {}
     options = {
@@ -190,6 +174,8 @@ def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> 
         if name in side.rejected:
             raise ConfigurationError(f"option kafka.{name} is not supported: {side.rejected[name]}")
         if name not in side.known:
+            if _SETTINGS.ignores(name, value):
+                continue
             raise ConfigurationError(_unknown(name, side.known))
         if name in side.ours:
             values[name] = value
@@ -199,96 +185,7 @@ def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> 
         raise ConfigurationError(
             "option kafka.bootstrap.servers is required: the addresses of one or more brokers, such as host:9092"
         )
-    _translate_login(options, values)
-    _translate_stores(options, values)
-    if "ssl.endpoint.identification.algorithm" in options:
-        algorithm = options["ssl.endpoint.identification.algorithm"].strip().lower()
-        if algorithm not in ("", "https"):
-            raise ConfigurationError("option kafka.ssl.endpoint.identification.algorithm must be https or empty")
-        values["ssl.check.hostname"] = "true" if algorithm else "false"
-    try:
-        context = _context_from_pem(options, values)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"in the kafka.* options: {error}") from None
-    if context is not None:
-        for name in ("ssl.cafile", "ssl.certfile", "ssl.keyfile", "ssl.password", "ssl.key.password"):
-            values.pop(name, None)
-        values["ssl_context"] = context
     return values
-
-
-def _translate_login(options: Mapping[str, str], values: dict[str, Any]) -> None:
-    text = options.get("sasl.jaas.config")
-    if text is None:
-        return
-    try:
-        login = parse_jaas(text)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"option kafka.{error}") from None
-    mechanism = values.setdefault("sasl.mechanism", login.mechanisms[0] if len(login.mechanisms) == 1 else "")
-    if mechanism.upper() not in login.mechanisms:
-        raise ConfigurationError(
-            f"option kafka.sasl.mechanism must be {' or '.join(login.mechanisms)} with the login module that"
-            f" kafka.sasl.jaas.config names, not {mechanism!r}"
-        )
-    values["sasl.username"] = login.username
-    values["sasl.password"] = login.password
-
-
-def _translate_stores(options: Mapping[str, str], values: dict[str, Any]) -> None:
-    """Translate Java's trust store and key store, which must be PEM files."""
-    for store, ours in _STORES.items():
-        location, kind = options.get(f"{store}.location"), options.get(f"{store}.type", "JKS")
-        if location is None:
-            continue
-        if kind.upper() != "PEM":
-            raise ConfigurationError(
-                f"option kafka.{store}.location: a {kind} store cannot be read. Convert it to a PEM file and set"
-                f" kafka.{store}.type=PEM, or name the PEM file by kafka.{ours}"
-            )
-        if ours in values and values[ours] != location:
-            raise ConfigurationError(f"options kafka.{store}.location and kafka.{ours} name different files")
-        values[ours] = location
-
-
-def _context_from_pem(options: Mapping[str, str], values: Mapping[str, Any]) -> ssl.SSLContext | None:
-    """Return a TLS context if certificates are given as text, else None: the client makes one from its settings."""
-    if not any(name in options for name in _PEM_TEXTS):
-        return None
-    protocol = values.get("security.protocol", "PLAINTEXT")
-    if not protocol.upper().endswith("SSL"):
-        raise ConfigurationError(
-            f"there are options with certificates, but security.protocol is {protocol}, which does not use TLS"
-        )
-    authorities = options.get("ssl.truststore.certificates")
-    chain, key = options.get("ssl.keystore.certificate.chain"), options.get("ssl.keystore.key")
-    if (chain is None) != (key is None):
-        raise ConfigurationError("ssl.keystore.certificate.chain and ssl.keystore.key must be given together")
-    setting = "ssl.truststore.certificates"
-    try:
-        cafile = values.get("ssl.cafile") if authorities is None else None
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=cafile, cadata=authorities)
-        context.check_hostname = values.get("ssl.check.hostname", "true").strip().lower() != "false"
-        setting = "ssl.keystore.key or ssl.keystore.certificate.chain"
-        password = values.get("ssl.key.password", "")
-        if key is not None and chain is not None:
-            _load_chain(context, f"{key.strip()}\n{chain.strip()}\n", password)
-        elif "ssl.certfile" in values:
-            context.load_cert_chain(values["ssl.certfile"], values.get("ssl.keyfile"), password)
-    except (ssl.SSLError, OSError, ValueError) as error:
-        raise ConfigurationError(f"{setting}: {error}") from None
-    return context
-
-
-def _load_chain(context: ssl.SSLContext, pem: str, password: str) -> None:
-    # OpenSSL reads a private key from a file only: a temporary one, which no other user can read.
-    handle, path = tempfile.mkstemp(prefix="pyconsumer-", suffix=".pem")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(pem)
-        context.load_cert_chain(path, password=password)
-    finally:
-        os.unlink(path)
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:

@@ -58,6 +58,8 @@ _HOMES = {
     "ssl": "import ssl",
     "Callable": "collections.abc",
     "Iterable": "collections.abc",
+    "Mapping": "collections.abc",
+    "SaslMechanism": "pyconsumer.generic",
     "Sequence": "collections.abc",
     "Literal": "typing",
     "TypedDict": "typing",

@@ -11,14 +11,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-__all__ = ["AUDIENCE", "CLIENT", "TokenServer"]
+__all__ = ["AUDIENCE", "CLIENT", "JWT_BEARER", "TokenServer"]
 
 CLIENT = ("orders & co", "a secret: 100 % of it")
 AUDIENCE = "kafka"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _LIFE_S = 300
+
+
+def _quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe="")
 
 
 def _base64(data: bytes) -> str:
@@ -34,11 +40,21 @@ class TokenServer:
 
     Attributes:
         given: how many tokens it gave.
+        life_s: how long they are valid.
+        delay_s: how long an answer takes.
+        asked: the forms of all requests.
+        refusals: what the next requests are answered with, status and content.
+        trusted: the key that assertions are signed with.
     """
 
     def __init__(self) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.given = 0
+        self.life_s = _LIFE_S
+        self.delay_s = 0.0
+        self.asked: list[dict[str, list[str]]] = []
+        self.refusals: list[tuple[int, dict[str, Any]]] = []
+        self.trusted: rsa.RSAPublicKey | None = None
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -75,6 +91,17 @@ class TokenServer:
         self._thread.join()
         self._server.server_close()
 
+    def _is_signed(self, assertion: str) -> bool:
+        signed, _, signature = assertion.rpartition(".")
+        if self.trusted is None:
+            return False
+        try:
+            raw = base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
+            self.trusted.verify(raw, signed.encode(), padding.PKCS1v15(), SHA256())
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
     def keys(self) -> dict[str, Any]:
         """Return the public key."""
         public = self._key.public_key().public_numbers()
@@ -84,17 +111,31 @@ class TokenServer:
     def answer(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
         """Return status and content for one who asks for a token."""
         kind, _, sent = authorization.partition(" ")
-        wanted = ":".join(urllib.parse.quote(each, safe="") for each in CLIENT)
-        if kind != "Basic" or base64.b64decode(sent).decode() != wanted:
-            return 401, {"error": "invalid_client"}
-        if form.get("grant_type") != ["client_credentials"]:
-            return 400, {"error": "unsupported_grant_type"}
+        self.asked.append(form)
+        time.sleep(self.delay_s)
+        if self.refusals:
+            return self.refusals.pop(0)
+        grant = form.get("grant_type")
+        if "client_assertion" in form or grant == [JWT_BEARER]:
+            if not self._is_signed(form.get("client_assertion", form.get("assertion", [""]))[0]):
+                return 401, {"error": "invalid_grant"}
+        else:
+            pair = base64.b64decode(sent).decode().partition(":")[::2]
+            both = (CLIENT, tuple(map(urllib.parse.quote_plus, CLIENT)), tuple(map(_quoted, CLIENT)))
+            if kind != "Basic" or (pair not in both and base64.b64decode(sent).decode() != ":".join(CLIENT)):
+                return 401, {"error": "invalid_client", "error_description": f"{CLIENT[1]} or another is wrong"}
+            if grant != ["client_credentials"]:
+                return 400, {"error": "unsupported_grant_type"}
         self.given += 1
         now = int(time.time())
-        claims = {"iss": self.url, "aud": AUDIENCE, "sub": CLIENT[0], "iat": now, "exp": now + _LIFE_S}
+        claims = {"iss": self.url, "aud": AUDIENCE, "sub": CLIENT[0], "iat": now, "exp": now + self.life_s}
         if "scope" in form:
             claims["scope"] = form["scope"][0]
         head = {"alg": "RS256", "kid": "1", "typ": "JWT"}
         signed = ".".join(_base64(json.dumps(each).encode()) for each in (head, claims))
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), SHA256())
-        return 200, {"access_token": f"{signed}.{_base64(signature)}", "token_type": "Bearer", "expires_in": _LIFE_S}
+        return 200, {
+            "access_token": f"{signed}.{_base64(signature)}",
+            "token_type": "Bearer",
+            "expires_in": self.life_s,
+        }

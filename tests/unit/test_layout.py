@@ -43,7 +43,7 @@ _LAYERS = (
     {"network"},
     {"schemas"},
     {"consumer", "producer", "admin", "broker"},
-    {"exactly_once", "signals"},
+    {"exactly_once", "logins", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
     {"spark", "aio", "testing", "opentelemetry"},
     {"workers"},
@@ -88,7 +88,8 @@ _MANY_CLASSES = {
     "pyconsumer/compat/kafka/admin/types.py": "values of kafka-python's admin client",
     "pyconsumer/compat/kafka/partitioner/default.py": "kafka-python's partitioners, a few lines each",
     "pyconsumer/compat/kafka/serializer/abstract.py": "kafka-python's serializers, a few lines each",
-    "pyconsumer/settings/config.py": "a table: one class for each kind of setting",
+    "pyconsumer/settings/config.py": "a table of settings, the settings of every client, and what both are made of",
+    "pyconsumer/settings/kinds.py": "a table: one class for each kind of setting",
     "pyconsumer/clock.py": "clocks of a few lines: the machine's, and the two that tests move",
 }
 
@@ -477,7 +478,7 @@ _SET_FROM_OUTSIDE = {
     "pyconsumer/protocol/records/record.py": "makes records, the constructor being too slow for each",
 }
 #: Attributes of ``ssl.SSLContext``, which can be set in no other way.
-_OF_SSL = {"check_hostname", "minimum_version", "verify_flags", "verify_mode"}
+_OF_SSL = {"check_hostname", "maximum_version", "minimum_version", "verify_flags", "verify_mode"}
 
 
 def _assigned_from_outside(nodes: list[ast.AST]) -> Iterator[int]:

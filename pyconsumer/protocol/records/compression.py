@@ -222,7 +222,7 @@ def _extent(kind: Codec, data: Buffer, max_bytes: int, magic: int) -> tuple[Buff
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress a record set. ``level`` is the codec's level (gzip 1-9, zstd 1-22). None takes the codec's default.
+    """Compress a record set. ``level`` is the codec's level (KIP-390). None takes the codec's default.
 
     Raises:
         UnsupportedCodecError: the compression type is unknown, or its library is not installed.
@@ -236,7 +236,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     if kind is Codec.SNAPPY:
         return _compress_snappy(name, module, memoryview(data))
     if kind is Codec.LZ4:
-        return _compress_lz4(name, module, memoryview(data))
+        return _compress_lz4(name, module, memoryview(data), level)
     if name == "cramjam":
         return bytes(module.zstd.compress(data, level=3 if level is None else level))
     codec_object = module.Codec("zstd", compression_level=3 if level is None else level)
@@ -565,12 +565,14 @@ def _xxh32_short(data: bytes) -> int:
     return value ^ value >> 16
 
 
-def _compress_lz4(name: str, module: Any, view: memoryview) -> bytes:
-    codec = None if name == "cramjam" else module.Codec("lz4_raw")
+def _compress_lz4(name: str, module: Any, view: memoryview, level: int | None) -> bytes:
+    codec = None if name == "cramjam" else module.Codec("lz4_raw", compression_level=level)
     parts = [_LZ4_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
         block = view[start : start + _LZ4_BLOCK_BYTES]
-        if codec is None:
+        if codec is None and level is not None:
+            packed = _lz4_block_of_level(module, block, level)
+        elif codec is None:
             packed = bytes(module.lz4.compress_block(block, store_size=False))
         else:
             packed = codec.compress(block, asbytes=True)
@@ -580,6 +582,18 @@ def _compress_lz4(name: str, module: Any, view: memoryview) -> bytes:
             parts += (_LITTLE_U32.pack(len(block) | _LZ4_STORED), bytes(block))
     parts.append(b"\x00\x00\x00\x00")
     return b"".join(parts)
+
+
+def _lz4_block_of_level(module: Any, block: memoryview, level: int) -> bytes:
+    """Return a compressed block, or the block itself if it does not become smaller.
+
+    The package has levels for frames alone. A frame of so few bytes has one block, which depends on no other one, as
+    Java wants it. Above level 12 there is nothing better to find.
+    """
+    frame = bytes(module.lz4.compress(block, level=min(level, 12)))
+    start = 15 if frame[4] & 8 else 7  # the header may have the size of the content
+    (size,) = _LITTLE_U32.unpack_from(frame, start)
+    return bytes(block) if size >> 31 else frame[start + 4 : start + 4 + size]
 
 
 def _zstd_extent(view: memoryview, max_bytes: int) -> tuple[memoryview, int]:

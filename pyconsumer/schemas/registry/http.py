@@ -10,8 +10,6 @@
 from __future__ import annotations
 
 import base64
-import http.client
-import io
 import json
 import logging
 import os
@@ -40,6 +38,7 @@ from urllib3.exceptions import (
 
 from pyconsumer import __version__
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.network.timed_http import LONGEST_WAIT_S, TimedResponse, time_of_request
 from pyconsumer.schemas.registry.exchange import Attempt, HttpResponse, NoResponse
 from pyconsumer.schemas.registry.settings import BearerSettings, RegistrySettings, header_text
 
@@ -58,66 +57,15 @@ _NOT_MADE: Final = NoResponse(
     sent=False,
     final=True,
 )
-_LONGEST_S: Final = 2_000_000.0  #: a socket cannot wait longer than 2^31 ms
 _EARLY_S: Final = 30.0  #: a token is renewed so long before it expires
 
 
-#: ``until`` of a thread is the end of the time of its request.
-class _TimeOfRequest(threading.local):
-    """The end of the time of the thread's request, in monotonic seconds."""
-
-    until: float | None = None
-
-    def begin(self, until: float) -> None:
-        self.until = until
-
-
-_time: Final = _TimeOfRequest()
-
-
-class _TimedReader(io.RawIOBase):
-    """Reads a socket within the time of the thread's request. A socket's own timeout begins again with each piece."""
-
-    def __init__(self, raw: Any, sock: Any) -> None:
-        self._raw = raw
-        self._socket = sock
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        until = _time.until
-        if until is not None:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("timed out")
-            self._socket.settimeout(min(left, _LONGEST_S))
-        found: int | None = self._raw.readinto(buffer)
-        return found
-
-    def fileno(self) -> int:
-        number: int = self._raw.fileno()
-        return number
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _TimedResponse(http.client.HTTPResponse):
-    """A response whose headers and body arrive in time."""
-
-    def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.fp: Any = io.BufferedReader(_TimedReader(self.fp.detach(), sock))
-
-
 class _HttpConnection(HTTPConnection):
-    response_class = _TimedResponse
+    response_class = TimedResponse
 
 
 class _HttpsConnection(HTTPSConnection):
-    response_class = _TimedResponse
+    response_class = TimedResponse
 
 
 class _HttpPool(urllib3.HTTPConnectionPool):
@@ -233,8 +181,8 @@ class Transport:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, until: float
     ) -> HttpResponse | NoResponse:
         """Send one request to one URL."""
-        left = min(max(until - time.monotonic(), 0.001), _LONGEST_S)
-        _time.begin(until)
+        left = min(max(until - time.monotonic(), 0.001), LONGEST_WAIT_S)
+        time_of_request.begin(until)
         try:
             response = self._pools.request(
                 method,

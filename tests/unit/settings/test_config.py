@@ -405,7 +405,7 @@ def test_a_first_pause_above_the_longest_makes_the_backoff_fixed_and_two_given_o
         ({"security_protocol": "SSL", "ssl_keyfile": __file__}, "without ssl_certfile"),
         ({"security_protocol": "TLS"}, "must be one of PLAINTEXT"),
         ({"api_version": (2, 0)}, "negotiated"),
-        ({"ssl.truststore.location": "x"}, "ssl_cafile"),
+        ({"ssl.truststore.location": "x"}, "there is no file 'x'"),
         ({"bootstrap_server": "x"}, "did you mean 'bootstrap_servers'"),
     ],
 )

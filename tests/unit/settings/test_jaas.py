@@ -11,11 +11,12 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.settings.jaas import parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def test_quotes_in_passwords() -> None:
-    assert parse_jaas(rf'{PLAIN} required username="u" password="a\"b\\c=;d" ;').password == 'a"b\\c=;d'
+    assert parse_jaas(rf'{PLAIN} required username="u" password="a\"b\\c=;d" ;').options["password"] == 'a"b\\c=;d'
 
 
 @pytest.mark.parametrize(
@@ -29,13 +30,27 @@ def test_quotes_in_passwords() -> None:
         (f"{PLAIN} required username='u' password=s3cret s3cret;", "with the semicolon"),
         (f'{PLAIN} required username="u";', "no password"),
         (f'{PLAIN} required username="u" password="s3cret;', "quote is not closed"),
-        (f'{SCRAM} required username="u" password="s3cret" tokenauth="true";', "delegation tokens"),
+        (f"{TOKENS} required unsecuredLoginStringClaim_sub='s3cret';", "unsecured tokens are not made"),
     ],
 )
 def test_errors_name_the_fault_and_not_the_password(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         parse_jaas(text)
     assert "s3cret" not in str(caught.value)
+
+
+def test_the_login_of_a_delegation_token() -> None:
+    login = parse_jaas(f'{SCRAM} required username="id" password="hmac" tokenauth="true";')
+    assert login.tokenauth
+    assert not parse_jaas(f'{SCRAM} required username="id" password="hmac";').tokenauth
+    assert login.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def test_a_login_by_tokens_has_the_options_of_javas_client() -> None:
+    login = parse_jaas(f"{TOKENS} required clientId=me clientSecret='s3cret' scope=a extension_cluster=lkc;")
+    assert login.mechanisms == ("OAUTHBEARER",)
+    assert login.options["clientSecret"] == "s3cret"
+    assert "s3cret" not in repr(login)
 
 
 def test_no_part_of_a_malformed_value_is_shown() -> None:

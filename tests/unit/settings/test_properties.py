@@ -71,18 +71,15 @@ def test_a_login_of_kafkas_tools(tmp_path: Path) -> None:
         "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \\\n"
         '  required username="u" password="p=q";\n'
     )
-    assert texts(file_entries(file(tmp_path, text))) == {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "u",
-        "sasl.password": "p=q",
-    }
+    given = from_file(CONSUMER_SETTINGS, file(tmp_path, text), {"bootstrap_servers": "h:1"})
+    config = CONSUMER_SETTINGS.build(given)
+    assert (config.sasl_mechanism, config.sasl_plain_username, config.sasl_plain_password) == ("PLAIN", "u", "p=q")
 
 
 def test_errors_name_file_and_line_and_no_value(tmp_path: Path) -> None:
     path = file(tmp_path, "a=1\n\nsasl.jaas.config=s3cr3t\n")
-    with pytest.raises(ConfigurationError, match=r"line 3: sasl\.jaas\.config") as caught:
-        file_entries(path)
+    with pytest.raises(ConfigurationError, match=r"line 3: .*sasl\.jaas\.config.*login modules") as caught:
+        resolve(CONSUMER_SETTINGS, {"sasl.jaas.config": file_entries(path)["sasl.jaas.config"]})
     assert str(caught.value).startswith(path)
     assert "s3cr3t" not in str(caught.value)
     entries = {"ssl.password": Entry("", f"{path}, line 7")}
@@ -101,8 +98,9 @@ def test_a_login_of_kafkas_tools_is_read_without_spark(tmp_path: Path) -> None:
     path = file(tmp_path, "sasl.jaas.config=PlainLoginModule required username=u password=p;\n")
     program = (
         "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'pyarrow', 'pyconsumer.spark')));"
-        "from pyconsumer.settings.properties import file_entries;"
-        "print(file_entries(sys.argv[1])['sasl.password'].text)"
+        "from pyconsumer.settings.properties import from_file;"
+        "from pyconsumer.consumer.config import CONSUMER_SETTINGS;"
+        "print(from_file(CONSUMER_SETTINGS, sys.argv[1], {})['sasl_jaas_config'].options['password'])"
     )
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("p\n", "")
@@ -182,7 +180,7 @@ def test_variables_that_are_wrong(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ConfigurationError, match=r"^PYCONSUMER_MAX_POLL_RECORDS: consumer setting"):
         resolve(CONSUMER_SETTINGS, entries)
     jaas = {"PYCONSUMER_SASL_JAAS_CONFIG": 'a.PlainLoginModule required username="u" password="p";'}
-    assert texts(environment_entries(jaas))["sasl.password"] == "p"
+    assert resolve(CONSUMER_SETTINGS, environment_entries(jaas))["sasl_jaas_config"].options["password"] == "p"
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__)

