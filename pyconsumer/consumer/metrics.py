@@ -91,6 +91,7 @@ class ConsumerMetrics(Counters):
     __slots__ = (
         *TOTALS,
         *PEAKS,
+        "_latest_at",
         "_read_committed",
         "_subscriptions",
         "commit_calls",
@@ -121,7 +122,7 @@ class ConsumerMetrics(Counters):
         super().__init__(self.windows, now)
         self.fetch_failures = 0
         self.polls = 0
-        self.last_poll_at = -1.0
+        self.last_poll_at = self._latest_at = -1.0
         self.topics: dict[str, TopicCounters] = {}
         self.records_by_topic: dict[str, int] = {}
         self.commit_calls = Timing(self.windows, now)
@@ -143,7 +144,7 @@ class ConsumerMetrics(Counters):
             self.between += gap
             if gap > self.longest_gap:
                 self.longest_gap = gap
-        self.last_poll_at = now
+        self.last_poll_at = self._latest_at = now
         self.polls += 1
 
     def on_fetch(self, latency: float, sizes: Mapping[str, int], throttle_ms: int, now: float) -> None:
@@ -157,6 +158,7 @@ class ConsumerMetrics(Counters):
         """
         if now >= self.ends_at:
             self.begin_window(now)
+        self._latest_at = now
         self.fetches += 1
         self.fetch_latency += latency
         if latency > self.longest_fetch:
@@ -189,7 +191,7 @@ class ConsumerMetrics(Counters):
 
     def on_polled(self, polled: Mapping[TopicPartition, Sized]) -> None:
         """Count the records of a poll, and the lags of their partitions."""
-        now, by_topic = self.last_poll_at, self.records_by_topic
+        now, by_topic = self._latest_at, self.records_by_topic  # a poll may have waited for a long time
         states = {} if self._subscriptions is None else self._subscriptions.by_partition
         topic, count = "", 0
         for tp, records in polled.items():

@@ -378,6 +378,27 @@ class Function(Kind):
         raise TypeError(f"it must be a function, not {value!r}")
 
 
+class Methods(Kind):
+    """An object with all of the given methods. A class is refused, because its methods need an object.
+
+    Args:
+        type_text: the type of the object, in the notation for type checkers.
+    """
+
+    def __init__(self, *methods: str, type_text: str) -> None:
+        super().__init__()
+        self.methods = methods
+        self.type_text = type_text
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, type):
+            raise TypeError(f"it must be an object, not the class {value.__name__}. Call the class to make one")
+        missing = [method for method in self.methods if not callable(getattr(value, method, None))]
+        if missing:
+            raise TypeError(f"it must be an object with the methods {', '.join(self.methods)}, not {value!r}")
+        return value
+
+
 class File(Kind):
     """Path of an existing, readable file. It is stored as a string."""
 
@@ -939,7 +960,7 @@ CLIENT_SETTINGS: Final = (
     Setting(
         "metric_reporters",
         (),
-        ListOf(Function("init", type_text="MetricsReporter")),
+        ListOf(Methods("configure", "init", "close", type_text="MetricsReporter")),
         "Objects with the methods `configure`, `init` and `close` of `pyconsumer.metrics.MetricsReporter`: they get the"
         " metrics of this client.",
     ),
