@@ -22,10 +22,12 @@ from pyconsumer.consumer.arguments import as_partition, check_subscription, spli
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import Guard
+from pyconsumer.consumer.health import Activity, consumer_health
 from pyconsumer.consumer.interface import ConsumerRebalanceListener, ImmediateCalls, Metrics, StorableOffsets
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.metric_scopes import open_source
 from pyconsumer.generic import K, V, generic_alias, refuse_pickling
+from pyconsumer.metrics.health import ConsumerHealth
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.network.futures import Steps
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
@@ -115,6 +117,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
             options, clock, on_group_change=self._prefetched.stop, form=self._form
         )
         self.config = delegate.config
+        self._activity = Activity(clock.now)
         self._network = delegate.client
         self._subscriptions = delegate.subscriptions
         self._guard = self._make_guard()
@@ -256,6 +259,9 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
     def metric_table(self) -> list[Metric]:
         return self._metric_source.table()
+
+    def health(self) -> ConsumerHealth:
+        return consumer_health(self._delegate, self._guard, self._activity)
 
     def wakeup(self) -> None:
         self._network.wakeup()

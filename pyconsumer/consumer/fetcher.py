@@ -129,6 +129,7 @@ class Fetcher:
         buffer: the records that have been fetched and not yet returned.
         planner: plans the requests.
         offsets: resets and validates positions, and looks up offsets by time.
+        leaderless_since: since when a partition has no leader, in monotonic seconds. None: all have one.
     """
 
     def __init__(
@@ -164,6 +165,7 @@ class Fetcher:
         # Deserializers need our own records. Without them the decoder makes the others at once.
         self._form = None if self.deserialization.needed else form
         self._leaders = _Leaders(metadata)
+        self.leaderless_since: float | None = None
         self.offsets = OffsetFetcher(context)
         self.planner = FetchPlanner(
             subscriptions,
@@ -196,6 +198,10 @@ class Fetcher:
         if self.planner.wants_metadata:
             self.planner.metadata_requested()
             self._metadata.request_update()
+            if self.leaderless_since is None:
+                self.leaderless_since = now
+        elif self.leaderless_since is not None:
+            self.leaderless_since = None
         for fetch in planned:
             self._send(fetch)
         return len(planned)
