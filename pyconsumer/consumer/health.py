@@ -127,19 +127,17 @@ def _missing(delegate: ConsumerDelegate, now: float) -> tuple[str | None, float]
     since = None if group is None else group.missing_since
     if since is not None and since < found[1]:
         found = "the group's coordinator", since
-    leaderless: TopicPartition | None = None
+    leaderless = delegate.fetcher.leaderless
     nodes: dict[int, TopicPartition] = {}
     for state in list(delegate.subscriptions.by_partition.values()):
         if state.paused:
             continue
-        leader = delegate.metadata.leader(state.topic_partition)
-        if leader is None:
-            leaderless = leaderless or state.topic_partition
-        else:
-            nodes.setdefault(leader.leader, state.topic_partition)
-    since = delegate.fetcher.leaderless_since
-    if leaderless is not None and since is not None and since < found[1]:
-        found = f"the leader of {leaderless}", since
+        tp = state.topic_partition
+        leader = delegate.metadata.leader(tp)
+        if leader is not None:
+            nodes.setdefault(leader.leader, tp)
+        elif leaderless.get(tp, now) < found[1]:
+            found = f"the leader of {tp}", leaderless[tp]
     for node_id, tp in nodes.items():
         since = delegate.client.unreachable_since(node_id)
         if since is not None and since < found[1]:

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
 from pyconsumer.metrics.health import shown_error
 from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
+from tests.support.health_watch import HealthWatch
 from tests.support.process import wait_until
 
 _NOWHERE = "127.0.0.1:1"
@@ -257,3 +259,14 @@ def test_the_health_of_mocks() -> None:
     producer.close()
     assert (consumer.health().is_alive(), producer.health().is_alive()) == (False, False)
     assert asyncio.run(of_async_mocks()) == [True, True]
+
+
+def test_the_watch_of_the_behaviour_suite_sees_a_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HealthWatch() as watch:
+        with KafkaConsumer(bootstrap_servers=_NOWHERE) as consumer:
+            watch.look(consumer, [time.monotonic(), 0.0])
+            assert watch.take_alarms() == []
+            monkeypatch.setattr(type(consumer.health()), "is_alive", lambda health: False)
+            watch.look(consumer, [time.monotonic(), 0.0])
+            assert "was called 0.0" in watch.take_alarms()[0]
+        wait_until(lambda: watch.readings > 3, 10, "the thread reads")
