@@ -5,6 +5,7 @@ fastapi uvicorn``. Then, in another shell::
 
     curl -X POST 'http://127.0.0.1:8000/orders/tea?cups=2'
     curl 'http://127.0.0.1:8000/totals'
+    curl 'http://127.0.0.1:8000/ready'
 """
 
 import argparse
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 
 import uvicorn
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI, HTTPException, Response
 
 from pyconsumer.admin import NewTopic
 from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
@@ -41,7 +42,7 @@ def make_app(servers: str) -> FastAPI:
                 pass
         consumer = AsyncKafkaConsumer(TOPIC, bootstrap_servers=servers, group_id=GROUP, auto_offset_reset="earliest")
         async with AsyncKafkaProducer(bootstrap_servers=servers) as producer, asyncio.TaskGroup() as tasks:
-            app.state.producer = producer
+            app.state.producer, app.state.consumer = producer, consumer
             tasks.create_task(count(consumer))
             yield
             await consumer.close()
@@ -60,6 +61,20 @@ def make_app(servers: str) -> FastAPI:
     @app.get("/totals")
     async def show() -> dict[str, int]:
         return dict(totals)
+
+    @app.get("/alive")
+    async def alive(response: Response) -> dict[str, bool]:
+        """For a liveness probe: start the service again if nothing calls the consumer any more."""
+        found = {"consumer": app.state.consumer.health().is_alive(), "producer": app.state.producer.health().is_alive()}
+        response.status_code = 200 if all(found.values()) else 503
+        return found
+
+    @app.get("/ready")
+    async def ready(response: Response) -> dict[str, bool]:
+        """For a readiness probe: send no requests while there is no assignment, or a broker is missing."""
+        found = {"consumer": app.state.consumer.health().is_ready(), "producer": app.state.producer.health().is_ready()}
+        response.status_code = 200 if all(found.values()) else 503
+        return found
 
     return app
 

@@ -78,6 +78,8 @@ class _LoopAdminClient(KafkaAdminClient):
         return await self._on_loop(lambda until: steps(self._calls, until), timeout_ms)
 
     async def _on_loop(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
+        if self._pid != os.getpid():
+            raise IllegalStateError("the admin client was made before a fork. Make one in each process")
         self._driver.bind()
         timeout = seconds_of(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
         deadline = self._clock.now() + timeout
@@ -94,7 +96,9 @@ class _LoopAdminClient(KafkaAdminClient):
             self._one_call.release()
 
     def close(self) -> None:
-        """Close the connections at once. A call in progress fails."""
+        """Close the connections at once. A call in progress fails. In a forked child this has no effect."""
+        if self._pid != os.getpid():
+            return
         self._metric_source.close()
         self._closed = True
         self._driver.close()

@@ -161,12 +161,17 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
             steps = delegate.fetched(deadline, drain)
-            return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
-        except KafkaError as error:
-            delegate.observation.failed(error)
-            raise
-        except (KeyboardInterrupt, SystemExit) as error:
-            delegate.on_interrupt(error)
+            self._activity.enter()
+            try:
+                return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
+            finally:
+                self._activity.leave()
+        except BaseException as error:
+            self._activity.raised(error)
+            if isinstance(error, KafkaError):
+                delegate.observation.failed(error)
+            elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+                delegate.on_interrupt(error)
             raise
         finally:
             guard.end()
@@ -293,11 +298,16 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
 
     async def _on_loop(self, steps: Steps[T], deadline: float) -> T:
         self._bind()
+        self._activity.enter()
         try:
             return await self._driver.run(steps, deadline)
-        except WakeupError:
-            self._commit_on_close.note_wakeup()
+        except BaseException as error:
+            self._activity.raised(error)
+            if isinstance(error, WakeupError):
+                self._commit_on_close.note_wakeup()
             raise
+        finally:
+            self._activity.leave()
 
     def _run_at_once(self, steps: Steps[None]) -> None:
         for _ in steps:

@@ -117,7 +117,11 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
                 return found
             deadline = self._deadline(timeout_ms)
             steps = delegate.fetched_apart(deadline, drain, check=self.raise_failure, on_due=driver.recheck)
-            return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
+            self._activity.enter()
+            try:
+                return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
+            finally:
+                self._activity.leave()
         except KafkaError as error:
             delegate.observation.failed(error)
             raise

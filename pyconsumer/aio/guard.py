@@ -167,6 +167,11 @@ class TaskGuard:
             self._waiters.clear()
 
     @property
+    def inside(self) -> bool:
+        """Return whether an exclusive call is in progress. Any thread may ask."""
+        return self._task is not None
+
+    @property
     def busy(self) -> bool:
         """Return whether a task is making an exclusive call."""
         return self._task is not None

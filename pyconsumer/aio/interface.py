@@ -29,6 +29,7 @@ from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.share.delegate import AcknowledgementCallback, CommitResults
 from pyconsumer.consumer.share.interface import Acknowledgeable
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
+from pyconsumer.metrics.health import ConsumerHealth, ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import FutureRecordMetadata
@@ -651,6 +652,18 @@ class AsyncConsumer(Protocol[K, V]):
         """
         raise not_written("processing")
 
+    def health(self) -> ConsumerHealth:
+        """Return what the consumer is doing: its connections, group, partitions, ages, and what a call waits for.
+
+        Any thread may call this at any time: while another call waits, after :meth:`close`, and in a forked child. It
+        takes no lock, makes no request and does not raise.
+
+        Example::
+
+            consumer.health().is_alive()  # True
+        """
+        raise not_written("health")
+
     def wakeup(self) -> None:
         """Make the call that is waiting raise ``WakeupError``. If no call is waiting, the next one raises it.
 
@@ -1140,6 +1153,18 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
             slow = [metric for metric in producer.metric_table() if metric.name == "request-latency-max"]
         """
         raise not_written("metric_table")
+
+    def health(self) -> ProducerHealth:
+        """Return what the producer is doing: its connections, its buffer, and what the oldest batch waits for.
+
+        Any thread may call this at any time: while another call waits, after :meth:`close`, and in a forked child. It
+        takes no lock, makes no request and does not raise.
+
+        Example::
+
+            producer.health().is_alive()  # True
+        """
+        raise not_written("health")
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Prepare for transactions. Call this once, before the first one (KIP-98).

@@ -24,6 +24,7 @@ from pyconsumer.aio.interface import AsyncProducer
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
+from pyconsumer.metrics.health import ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.producer.arguments import checked_seconds
@@ -330,6 +331,9 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     def metric_table(self) -> list[Metric]:
         return self._delegate.metric_source.table()
+
+    def health(self) -> ProducerHealth:
+        return self._delegate.health()
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         checked_seconds("close", positional, timeout_ms)

@@ -23,10 +23,12 @@ from pyconsumer.consumer.arguments import as_partition, check_subscription, spli
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import Guard
+from pyconsumer.consumer.health import Activity, consumer_health
 from pyconsumer.consumer.interface import ConsumerRebalanceListener, ImmediateCalls, Metrics, StorableOffsets
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.metric_scopes import open_source
 from pyconsumer.generic import K, V, generic_alias, refuse_pickling
+from pyconsumer.metrics.health import ConsumerHealth
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.network.futures import Steps
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
@@ -118,6 +120,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
             options, clock, on_group_change=self._prefetched.stop, form=self._form
         )
         self.config = delegate.config
+        self._activity = Activity(clock.now)
         self._network = delegate.client
         self._subscriptions = delegate.subscriptions
         self._guard = self._make_guard()
@@ -262,6 +265,9 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
     def processing(self, work: Any) -> AbstractContextManager[object]:
         return self._delegate.observation.processing(work)
+
+    def health(self) -> ConsumerHealth:
+        return consumer_health(self._delegate, self._guard, self._activity)
 
     def wakeup(self) -> None:
         self._network.wakeup()

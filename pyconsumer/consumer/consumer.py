@@ -76,7 +76,13 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         self._guard.call_on_wakeup(self._commit_on_close.note_wakeup)
 
     def _make_guard(self) -> AccessGuard:
-        return AccessGuard(self, on_call=self._delegate.checked.end, on_interrupt=self._delegate.recover)
+        checked, activity = self._delegate.checked, self._activity
+
+        def on_call() -> None:
+            checked.end()
+            activity.note()
+
+        return AccessGuard(self, on_call=on_call, on_interrupt=self._delegate.recover)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -88,6 +94,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             found = self._poll(timeout_ms, partial(self._delegate.take_records, most))
             return ConsumerRecords() if found is None else found
         except BaseException as error:
+            self._activity.raised(error)
             self._delegate.on_interrupt(error)
             raise
 
@@ -112,6 +119,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
                     self._run(arrow.settle(deadline), deadline + self._delegate.grace_s)
             return arrow.batch(self._poll(timeout_ms, arrow.take))
         except BaseException as error:
+            self._activity.raised(error)
             self._delegate.on_interrupt(error)
             raise
 
@@ -132,7 +140,10 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
-            return client.run(delegate.fetched(deadline, drain), deadline + delegate.grace_s)
+            try:
+                return client.run(delegate.fetched(deadline, drain), deadline + delegate.grace_s)
+            finally:
+                self._activity.note()
         finally:
             guard.end()
 
@@ -165,6 +176,8 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
                 self._iteration.commit_taken()
             if not called:
                 self._delegate.note_delivered()
+            if not isinstance(error, StopIteration):
+                self._activity.raised(error)
             self._delegate.on_interrupt(error)
             raise
 
@@ -302,7 +315,13 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         self.close()
 
     def _run(self, steps: Steps[T], deadline: float) -> T:
-        return self._network.run(steps, deadline)
+        try:
+            return self._network.run(steps, deadline)
+        except BaseException as error:
+            self._activity.raised(error)
+            raise
+        finally:
+            self._activity.note()
 
     def _run_at_once(self, steps: Steps[None]) -> None:
         self._network.run(steps, self._delegate.default_deadline())

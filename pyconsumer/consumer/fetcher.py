@@ -129,6 +129,7 @@ class Fetcher:
         buffer: the records that have been fetched and not yet returned.
         planner: plans the requests.
         offsets: resets and validates positions, and looks up offsets by time.
+        leaderless: the assigned partitions without a leader, and since when, in monotonic seconds. Any thread may read.
     """
 
     def __init__(
@@ -164,6 +165,7 @@ class Fetcher:
         # Deserializers need our own records. Without them the decoder makes the others at once.
         self._form = None if self.deserialization.needed else form
         self._leaders = _Leaders(metadata)
+        self.leaderless: dict[TopicPartition, float] = {}
         self.offsets = OffsetFetcher(context)
         self.planner = FetchPlanner(
             subscriptions,
@@ -213,9 +215,14 @@ class Fetcher:
             follow_topic_ids(self._subscriptions, self._metadata)
         if self._metadata.update_count != self._seen_update:
             self._seen_update = self._metadata.update_count
+            leaderless = {}
             for state in list(self._subscriptions.states()):
-                self._subscriptions.on_leader(state.topic_partition, self._leaders[state.topic_partition])
+                leader = self._leaders[state.topic_partition]
+                self._subscriptions.on_leader(state.topic_partition, leader)
                 self._subscriptions.note_changed(state.topic_partition)
+                if leader.leader < 0:
+                    leaderless[state.topic_partition] = self.leaderless.get(state.topic_partition, now)
+            self.leaderless = leaderless
         # Dropping a buffered fetch is itself a change. Two rounds are enough: the second one drops nothing.
         for _ in range(2):
             if not self._subscriptions.changed:

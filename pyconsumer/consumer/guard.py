@@ -54,6 +54,11 @@ class Guard(Protocol):
         """Return whether this process was forked from the one that created the consumer."""
         ...
 
+    @property
+    def inside(self) -> bool:
+        """Return whether a call is in progress. Any thread may ask."""
+        ...
+
     def begin(self, name: str) -> None:
         """Begin an exclusive call, such as ``poll``, which no callback may make. :meth:`end` must follow."""
         ...
@@ -149,6 +154,11 @@ class AccessGuard:
     def forked(self) -> bool:
         """Return whether this process was forked from the one that created the consumer."""
         return self._forks != Forks.count
+
+    @property
+    def inside(self) -> bool:
+        """Return whether a call is in progress. Any thread may ask."""
+        return self.depth > 0
 
     @property
     def owner(self) -> int:

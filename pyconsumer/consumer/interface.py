@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overl
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError, RecordDeserializationError
 from pyconsumer.generic import K, V, generic_alias
+from pyconsumer.metrics.health import ConsumerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
@@ -408,6 +409,18 @@ class ImmediateCalls(Protocol):
 
             with consumer.processing(record):
                 handle(record)
+        """
+        ...
+
+    def health(self) -> ConsumerHealth:
+        """Return what the consumer is doing: its connections, group, partitions, ages, and what a call waits for.
+
+        Any thread may call this at any time: while another call waits, after :meth:`close`, and in a forked child. It
+        takes no lock, makes no request and does not raise.
+
+        Example::
+
+            consumer.health().is_alive()  # True
         """
         ...
 

@@ -7,7 +7,7 @@ in one step before it is iterated over.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer.consumer.metrics import GroupMetrics
@@ -102,19 +102,17 @@ class ConsumerScopes:
         self._fetcher = fetcher
         self._subscriptions = subscriptions
         self._read_committed = read_committed
-        self._groups: Mapping[tuple[str, tuple[str, ...]], Callable[[], Iterable[Scope]]] = {
-            ("consumer-metrics", ()): self._client,
-            ("consumer-node-metrics", ("node-id",)): self._network.nodes,
-            ("consumer-coordinator-metrics", ()): self._coordinator,
-            ("consumer-fetch-manager-metrics", ()): self._fetches,
-            ("consumer-fetch-manager-metrics", ("topic",)): self._topics,
-            ("consumer-fetch-manager-metrics", ("topic", "partition")): self._partitions,
-            ("app-info", ()): self._network.app_info,
-        }
 
     def __call__(self, group: str, tags: tuple[str, ...]) -> Iterable[Scope]:
         """Return the sources of a group with these tags."""
-        return self._groups[group, tags]()
+        # No dictionary of bound methods: it would keep a dropped consumer until the garbage collector runs.
+        if group == "consumer-fetch-manager-metrics":
+            return self._partitions() if len(tags) > 1 else self._topics() if tags else self._fetches()
+        if group == "consumer-metrics":
+            return self._client()
+        if group == "consumer-coordinator-metrics":
+            return self._coordinator()
+        return self._network(group, tags)
 
     def _client(self) -> Iterable[Scope]:
         metrics = self._metrics

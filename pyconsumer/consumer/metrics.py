@@ -31,7 +31,7 @@ class GroupMetrics:
         rebalances: time from the start of the preparation until the assignment was adopted.
         failures: joins and syncs that failed. MEMBER_ID_REQUIRED does not count: it only gives the member its id.
         callbacks: time spent in the rebalance listener, by ``revoked``, ``assigned`` and ``lost``.
-        last_heartbeat_at, last_rebalance_at: when the last one ended. -1 before the first one.
+        last_heartbeat_at, last_rebalance_at, last_commit_at: when the last one ended. -1 before the first one.
     """
 
     def __init__(self, windows: Windows | None = None, now: float = 0.0) -> None:
@@ -43,11 +43,15 @@ class GroupMetrics:
         self.commits = timing()
         self.commit_failures = 0
         self.callbacks = {"revoked": timing(), "assigned": timing(), "lost": timing()}
-        self.last_heartbeat_at = self.last_rebalance_at = -1.0
+        self.last_heartbeat_at = self.last_rebalance_at = self.last_commit_at = -1.0
 
     def heartbeat_completed(self, latency: float, now: float) -> None:
         self.heartbeats.add(latency, now)
         self.last_heartbeat_at = now
+
+    def committed(self, latency: float, now: float) -> None:
+        self.commits.add(latency, now)
+        self.last_commit_at = now
 
     def commit_failed(self) -> None:
         self.commit_failures += 1
@@ -71,6 +75,7 @@ class ConsumerMetrics(Counters):
         windows: the argument.
         polls: calls of ``poll`` and its like.
         last_poll_at: when the last one began. -1 before the first one.
+        last_fetch_at: when the last response to a fetch arrived. -1 before the first one.
         fetch_failures: fetches without a response.
         topics: the counters by topic.
         records_by_topic: how many records were returned, by topic.
@@ -91,11 +96,13 @@ class ConsumerMetrics(Counters):
     __slots__ = (
         *TOTALS,
         *PEAKS,
+        "_latest_at",
         "_read_committed",
         "_subscriptions",
         "commit_calls",
         "committed_calls",
         "fetch_failures",
+        "last_fetch_at",
         "last_poll_at",
         "polls",
         "records_by_topic",
@@ -121,7 +128,7 @@ class ConsumerMetrics(Counters):
         super().__init__(self.windows, now)
         self.fetch_failures = 0
         self.polls = 0
-        self.last_poll_at = -1.0
+        self.last_poll_at = self.last_fetch_at = self._latest_at = -1.0
         self.topics: dict[str, TopicCounters] = {}
         self.records_by_topic: dict[str, int] = {}
         self.commit_calls = Timing(self.windows, now)
@@ -143,7 +150,7 @@ class ConsumerMetrics(Counters):
             self.between += gap
             if gap > self.longest_gap:
                 self.longest_gap = gap
-        self.last_poll_at = now
+        self.last_poll_at = self._latest_at = now
         self.polls += 1
 
     def on_fetch(self, latency: float, sizes: Mapping[str, int], throttle_ms: int, now: float) -> None:
@@ -157,6 +164,7 @@ class ConsumerMetrics(Counters):
         """
         if now >= self.ends_at:
             self.begin_window(now)
+        self._latest_at = self.last_fetch_at = now
         self.fetches += 1
         self.fetch_latency += latency
         if latency > self.longest_fetch:
@@ -189,7 +197,7 @@ class ConsumerMetrics(Counters):
 
     def on_polled(self, polled: Mapping[TopicPartition, Sized]) -> None:
         """Count the records of a poll, and the lags of their partitions."""
-        now, by_topic = self.last_poll_at, self.records_by_topic
+        now, by_topic = self._latest_at, self.records_by_topic  # a poll may have waited for a long time
         states = {} if self._subscriptions is None else self._subscriptions.by_partition
         topic, count = "", 0
         for tp, records in polled.items():

@@ -17,6 +17,8 @@ class _WithRecords:
 
     def reading(self, now: float) -> Reading:
         found = self._counters.reading(now)
+        if not self._counters.counts_at(now):  # nothing has begun a window since, so the records are as old
+            return found
         more = max(0, self._records - found.totals["records"])
         return found._replace(growth={**found.growth, "records": found.growth["records"] + more})
 

@@ -16,6 +16,7 @@ Needs the extra ``[prometheus]``.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -92,15 +93,21 @@ class MetricsServer:
 
     def __init__(self, server: Any, thread: Any) -> None:
         self._server, self._thread = server, thread
+        self._pid = os.getpid()
         self.port: int = server.server_port
 
     def close(self) -> None:
         """Stop the server, and end its thread. A second call has no effect.
 
+        In a forked child, which has a copy of the socket but not the thread, this closes the copy only.
+
         Example::
 
             server.close()
         """
+        if self._pid != os.getpid():
+            self._server.socket.close()
+            return
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

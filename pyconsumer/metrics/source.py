@@ -70,7 +70,10 @@ class MetricsReporter(Protocol):
         """
 
     def close(self) -> None:
-        """End the work. This is called when the client is closed. The metrics can still be read."""
+        """End the work. This is called when the client is closed. The metrics can still be read.
+
+        It is also called if :meth:`configure` or :meth:`init` has raised, because then there is no client.
+        """
 
 
 class Scope(NamedTuple):
@@ -127,9 +130,9 @@ class MetricSource:
         _registered.add(self)
         try:
             for reporter in reporters:
+                self._reporters.append(reporter)  # first: it is closed also if one of the two calls raises
                 reporter.configure(settings or {})
                 reporter.init(_weak_reader(self))
-                self._reporters.append(reporter)
         except BaseException:
             self.close()
             raise
@@ -148,31 +151,38 @@ class MetricSource:
         return found
 
     def by_group(self) -> dict[str, dict[str, float | None]]:
-        """Return the values by group and name. The tags of nodes, topics and partitions follow the group's name."""
+        """Return the values by group and name. The tags of nodes, topics and partitions follow the group's name.
+
+        In a group that has both, a topic is written ``topic=NAME``, so that topic ``t-0`` is not partition 0 of ``t``.
+        """
         now = self._now()
         found: dict[str, dict[str, float | None]] = {}
+        by_partition = {family.group for family in self._families if "partition" in family.tags}
         for family in self._families:
             if family.group in _ALONE:
                 continue
             for scope in self._all_scopes(family, 0):
-                key = ".".join((family.group, *(("-".join(scope.tags),) if scope.tags else ())))
-                group = found.setdefault(key, {})
+                key = "-".join(scope.tags)
+                if family.tags == ("topic",) and family.group in by_partition:
+                    key = f"topic={key}"
+                group = found.setdefault(f"{family.group}.{key}" if key else family.group, {})
                 for spec, value in values_of(family, scope, now):
                     group[spec.name] = value
         return found
 
     def _all_scopes(self, family: Family, count: int) -> Iterable[Scope]:
         if family.group == "kafka-metrics-count":
-            return (Scope((), {}, {"count": lambda _: count}),)
+            return (Scope((), {}, {"count": lambda _: count + 1}),)  # it counts itself, as Java's does
         return self._scopes(family.group, family.tags)
 
     def close(self) -> None:
         """Tell the reporters that the client is closed, and leave Prometheus. The metrics can still be read.
 
-        A second call has no effect.
+        A second call has no effect. Nor has a call in a forked child: client and reporters belong to the parent.
         """
-        if self._pid == os.getpid():
-            _registered.discard(self)
+        if self._pid != os.getpid():
+            return
+        _registered.discard(self)
         reporters, self._reporters = self._reporters, []
         for reporter in reporters:
             try:

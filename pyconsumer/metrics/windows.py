@@ -115,6 +115,45 @@ class Counters:
         """Return a total as it was when the current window began."""
         return self._history[-1].totals[self.TOTALS.index(field)]
 
+    def counts_at(self, now: float) -> bool:
+        """Return whether the current window still counts at ``now``. Otherwise all growth is 0 by then."""
+        return self._is_counting(self._history[-1], now)
+
+    def _is_counting(self, window: _Window, now: float) -> bool:
+        seconds, number = self._windows
+        return now - window.started_at < seconds * (number + 1)
+
+    def split_at(self, began_at: float, now: float) -> float:
+        """Return where to start the window that follows the current one, which ended during a wait.
+
+        The part of the wait before that time belongs to the current window, the rest to the next one. Otherwise the
+        next window would hold more waiting than it is long.
+
+        Args:
+            began_at: when the wait began, in monotonic seconds.
+            now: the present time, at or after :attr:`ends_at`.
+        """
+        return min(now, max(self.ends_at, began_at, now - self._windows.seconds))
+
+    def absorb(self, other: Counters) -> None:
+        """Add the values of another object of this class, which is not written any more."""
+        self._history = tuple(
+            window._replace(
+                totals=tuple(map(sum, zip(window.totals, other._totals_at(window.started_at), strict=True)))
+            )
+            for window in self._history
+        )
+        for name in self.TOTALS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def _totals_at(self, when: float) -> tuple[float, ...]:
+        """Return the totals at a time, as far as they are known."""
+        found = self._history[0].totals
+        for window in self._history:
+            if window.started_at <= when:
+                found = window.totals
+        return found
+
     def reading(self, now: float) -> Reading:
         """Return the values at ``now`` (monotonic seconds). Any thread may call this."""
         while True:
@@ -123,7 +162,7 @@ class Counters:
             if history is self._history:
                 break
         seconds, number = self._windows
-        counting = [window for window in history if now - window.started_at < seconds * (number + 1)]
+        counting = [window for window in history if self._is_counting(window, now)]
         names = zip(self.TOTALS, totals, strict=True)
         if not counting:
             nothing = dict.fromkeys(self.TOTALS, 0.0)
@@ -178,3 +217,15 @@ class Timing(Counters):
         self.total += value
         if value > self.longest:
             self.longest = value
+
+    def waited(self, seconds: float, now: float) -> None:
+        """Count a wait that ended at ``now``. Each window gets its part, for the ratio of waiting to time."""
+        if now >= self.ends_at:
+            start = self.split_at(now - seconds, now)
+            self.total += max(0.0, seconds - (now - start))
+            self.roll(start)
+            self.count += 1
+            self.total += min(seconds, now - start)
+            self.longest = max(self.longest, seconds)
+        else:
+            self.add(seconds, now)

@@ -119,6 +119,8 @@ class Channel:
         self._selector = selector
         self._stats = stats
         self._node_stats = NodeStats(stats.windows, now) if node_stats is None else node_stats
+        self._node_stats.attached()
+        self._counted = True  # as a connection of the node
         self._reauthenticates_since = -1.0
         self._endpoints: list[Endpoint] = []
         self._failed: list[str] = []
@@ -225,9 +227,9 @@ class Channel:
         """Count that the broker has rejected the credentials."""
         self._stats.refused(again=self._reauthenticates_since >= 0)
 
-    def requested(self, size_bytes: int) -> None:
+    def requested(self, size_bytes: int, now: float) -> None:
         """Count a request of this size."""
-        self._stats.requested(size_bytes)
+        self._stats.count_request(size_bytes, now)
         self._node_stats.requested(size_bytes)
 
     def responded(self, seconds: float) -> None:
@@ -463,6 +465,9 @@ class Channel:
 
         A second call has no effect.
         """
+        if self._counted:
+            self._counted = False
+            self._node_stats.detached()
         connection = self.connection
         if (
             self._socket is not None

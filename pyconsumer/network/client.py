@@ -467,6 +467,30 @@ class NetworkClient:
         node = self._pool.nodes.get(node_id) if connection == "main" else self._pool.find(node_id, connection)
         return node.health.backoff_until if node is not None and node.channel is None else -math.inf
 
+    def ready_nodes(self) -> tuple[int, ...]:
+        """Return the ids of the brokers that a connection is ready to, in order. Any thread may call this."""
+        ready = set()
+        for node in list(self._pool.nodes.values()):
+            channel = node.channel  # once: the client's thread may take it away
+            if channel is not None and not channel.setting_up and node.node_id >= 0:
+                ready.add(node.node_id)
+        return tuple(sorted(ready))
+
+    def unreachable_since(self, node_id: int | None) -> float | None:
+        """Return since when attempts to reach a node have failed, in monotonic seconds. Any thread may call this.
+
+        Args:
+            node_id: the node. None stands for all of them: the time is that of the last one that failed.
+
+        Returns:
+            None if the node was not tried, or has responded.
+        """
+        nodes = [node for node in list(self._pool.nodes.values()) if node_id is None or node.node_id == node_id]
+        times = [since for node in nodes if (since := node.health.trying_since) is not None]
+        if not times or (node_id is None and len(times) < len(nodes)):
+            return None
+        return max(times) if node_id is None else min(times)
+
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:
         """Return the last error of a connection, or None if the node has responded since."""
         node = self._pool.find(node_id, connection)

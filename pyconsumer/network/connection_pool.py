@@ -304,7 +304,7 @@ class ConnectionPool:
                 raise
             node.outstanding[request] = None
             unsent.remove_first(node)
-            channel.requested(size)
+            channel.requested(size, now)
             request.sent(now)
             node.sent(now)
         if connection.outgoing:

@@ -35,7 +35,16 @@ class ConnectionBackoff:
     accepts a connection without SASL, and closes it at the first request.
     """
 
-    __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "reached", "setup_failed", "slow_setups")
+    __slots__ = (
+        "backoff_until",
+        "failures",
+        "last_attempt",
+        "last_error",
+        "reached",
+        "setup_failed",
+        "slow_setups",
+        "trying_since",
+    )
 
     def __init__(self) -> None:
         self.failures = 0
@@ -47,6 +56,8 @@ class ConnectionBackoff:
         self.backoff_until = float("-inf")
         self.last_attempt = float("-inf")
         self.last_error: KafkaConnectionError | None = None
+        self.trying_since: float | None = None
+        """When the attempts began that have got no response up to now. None: the node is not known to be down."""
 
     def may_connect(self, now: float) -> bool:
         """Return whether the pause is over."""
@@ -55,6 +66,8 @@ class ConnectionBackoff:
     def attempt(self, now: float) -> None:
         """Record that an attempt begins."""
         self.last_attempt = now
+        if self.last_error is not None and self.trying_since is None:
+            self.trying_since = now
 
     def setup_timeout(self, setup: Backoff) -> float:
         """Return how many seconds the next attempt may take."""
@@ -75,12 +88,15 @@ class ConnectionBackoff:
         self.backoff_until = now + reconnect.delay(self.failures)
         self.failures += 1
         self.setup_failed = setup_failed
+        if setup_failed and self.trying_since is None:
+            self.trying_since = max(self.last_attempt, 0.0)
 
     def established(self) -> None:
         """Record that the node has responded to a request."""
         self.failures = self.slow_setups = 0
         self.backoff_until = float("-inf")
         self.last_error = None
+        self.trying_since = None
 
 
 class NodeStatus(enum.IntEnum):

@@ -1,7 +1,8 @@
 """Counters of a network client: connections, requests, bytes and waiting, in all and by node.
 
 The thread that owns the client writes, and any thread reads. :meth:`ChannelStats.selected` begins new windows for all
-of them, so that the other methods are only additions. A node's counters go an hour after its last use, as in Java.
+of them, and so does :meth:`ChannelStats.requested`, because a client may send after a long time without a select. The
+other methods are only additions. A node's counters go an hour after its last use, and not while a connection is open.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class NodeStats(Counters):
 
     Attributes:
         last_used_at: when the last window began in which something was sent or received, in monotonic seconds.
+        connections: connections to the node that are open or being established.
     """
 
     TOTALS: ClassVar[tuple[str, ...]] = (
@@ -33,7 +35,7 @@ class NodeStats(Counters):
         "transfers",
     )
     PEAKS: ClassVar[tuple[str, ...]] = ("largest_request", "longest_latency")
-    __slots__ = (*TOTALS, *PEAKS, "last_used_at")
+    __slots__ = (*TOTALS, *PEAKS, "connections", "last_used_at")
 
     requests: int
     request_bytes: int
@@ -48,6 +50,19 @@ class NodeStats(Counters):
     def __init__(self, windows: Windows, now: float) -> None:
         super().__init__(windows, now)
         self.last_used_at = now
+        self.connections = 0
+
+    def attached(self) -> None:
+        """Count a connection that begins."""
+        self.connections += 1
+
+    def detached(self) -> None:
+        """Count a connection that is over."""
+        self.connections -= 1
+
+    def is_used(self, now: float) -> bool:
+        """Return whether a connection is open, or one was used in the last hour."""
+        return self.connections > 0 or now - self.last_used_at < _KEPT_S
 
     def received(self, size_bytes: int) -> None:
         """Count a read."""
@@ -75,10 +90,10 @@ class NodeStats(Counters):
 
     def begin_window(self, now: float) -> bool:
         """Begin a window, and return False if the node has not been used for so long that it can be forgotten."""
-        if self.transfers != self.at_start("transfers"):
+        if self.connections > 0 or self.transfers != self.at_start("transfers"):
             self.last_used_at = now
         self.roll(now)
-        return now - self.last_used_at < _KEPT_S
+        return self.is_used(now)
 
 
 class ChannelStats(NodeStats):
@@ -131,10 +146,24 @@ class ChannelStats(NodeStats):
         return found
 
     def rename(self, before: int, key: int) -> None:
-        """Keep the counters of a bootstrap address under the broker's id, which is known now."""
+        """Keep the counters of a bootstrap address under the broker's id, which is known now.
+
+        The connection goes on writing to the same object, so that object stays. It takes over the values of an earlier
+        connection to the broker.
+        """
         found = self.nodes.pop(before, None)
-        if found is not None:
-            self.nodes.setdefault(key, found)
+        if found is None:
+            return
+        earlier = self.nodes.get(key)
+        if earlier is not None:
+            found.absorb(earlier)
+        self.nodes[key] = found
+
+    def count_request(self, size_bytes: int, now: float) -> None:
+        """Count a request, and begin new windows before if the current ones are over."""
+        if now >= self.ends_at:
+            self.begin_windows(now)
+        self.requested(size_bytes)
 
     @property
     def open_connections(self) -> int:
@@ -174,7 +203,11 @@ class ChannelStats(NodeStats):
     def selected(self, began_at: float, now: float) -> None:
         """Count a call of the selector, and begin new windows if the current ones are over."""
         if now >= self.ends_at:
-            self.begin_windows(now)
+            start = self.split_at(began_at, now)
+            if start > began_at:
+                self.waited += start - began_at
+                began_at = start
+            self.begin_windows(start)
         self.selects += 1
         self.waited += now - began_at
 
@@ -190,5 +223,5 @@ class ChannelStats(NodeStats):
                 del self.nodes[key]
 
     def nodes_in_use(self, now: float) -> list[tuple[int, NodeStats]]:
-        """Return the nodes that were used in the last hour. Any thread may call this."""
-        return [(key, node) for key, node in list(self.nodes.items()) if now - node.last_used_at < _KEPT_S]
+        """Return the nodes that are connected or were used in the last hour. Any thread may call this."""
+        return [(key, node) for key, node in list(self.nodes.items()) if node.is_used(now)]

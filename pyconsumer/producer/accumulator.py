@@ -130,6 +130,25 @@ class RecordAccumulator:
         """Make every batch ready without lingering, and accept no more records."""
         self.closing = True
 
+    def oldest_by_partition(self) -> list[tuple[TopicPartition, float]]:
+        """Return when the oldest batch of each partition that is not settled was begun, in monotonic seconds.
+
+        Any thread may call this. It takes no lock, so a partition that changes at this moment may be left out.
+        """
+        found: dict[TopicPartition, float] = {}
+        for batch in list(self._in_flight):
+            tp = batch.topic_partition
+            found[tp] = min(batch.created_at, found.get(tp, batch.created_at))
+        for tp in list(self._busy):
+            queue = self._queues.get(tp)
+            try:
+                first = None if queue is None else queue.batches[0]
+            except IndexError:
+                continue
+            if first is not None:
+                found[tp] = min(first.created_at, found.get(tp, first.created_at))
+        return list(found.items())
+
     def flush(self, more: bool = True) -> None:
         """With True, send batches without lingering. With False, end that: each True needs one False."""
         self.flushing += 1 if more else -1

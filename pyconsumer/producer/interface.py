@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Never, Protocol, Self, runtime_checkable
 
 from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
+from pyconsumer.metrics.health import ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import FutureRecordMetadata
@@ -196,6 +197,18 @@ class Producer(Protocol[KeyIn, ValueIn]):
         Example::
 
             slow = [metric for metric in producer.metric_table() if metric.name == "request-latency-max"]
+        """
+        ...
+
+    def health(self) -> ProducerHealth:
+        """Return what the producer is doing: its connections, its buffer, and what the oldest batch waits for.
+
+        Any thread may call this at any time: while another call waits, after :meth:`close`, and in a forked child. It
+        takes no lock, makes no request and does not raise.
+
+        Example::
+
+            producer.health().is_alive()  # True
         """
         ...
 

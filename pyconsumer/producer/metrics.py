@@ -195,4 +195,4 @@ class CallTimings:
     def add(self, name: str, seconds: float) -> None:
         """Add a time to a timing."""
         with self._lock:
-            self.by_name[name].add(seconds, self._now())
+            self.by_name[name].waited(seconds, self._now())

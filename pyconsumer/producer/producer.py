@@ -22,6 +22,7 @@ from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
+from pyconsumer.metrics.health import ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import Steps, drive
 from pyconsumer.producer.arguments import checked_seconds
@@ -254,6 +255,9 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     def metric_table(self) -> list[Metric]:
         return self._delegate.metric_source.table()
+
+    def health(self) -> ProducerHealth:
+        return self._delegate.health()
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         checked_seconds("close", positional, timeout_ms)

@@ -51,6 +51,7 @@ from pyconsumer.settings.kinds import (
     Integer,
     Kind,
     ListOf,
+    Methods,
     Number,
     Secret,
     Servers,
@@ -85,6 +86,7 @@ __all__ = [
     "Integer",
     "Kind",
     "ListOf",
+    "Methods",
     "Number",
     "Secret",
     "Servers",
@@ -535,7 +537,7 @@ CLIENT_SETTINGS: Final = (
     Setting(
         "metric_reporters",
         (),
-        ListOf(Function("init", type_text="MetricsReporter")),
+        ListOf(Methods("configure", "init", "close", type_text="MetricsReporter")),
         "Objects with the methods `configure`, `init` and `close` of `pyconsumer.metrics.MetricsReporter`: they get the"
         " metrics of this client.",
     ),

@@ -27,6 +27,7 @@ __all__ = [
     "Integer",
     "Kind",
     "ListOf",
+    "Methods",
     "Number",
     "Secret",
     "Servers",
@@ -335,6 +336,27 @@ class Function(Kind):
         if callable(value) or any(hasattr(value, method) for method in self.methods):
             return value
         raise TypeError(f"it must be a function, not {value!r}")
+
+
+class Methods(Kind):
+    """An object with all of the given methods. A class is refused, because its methods need an object.
+
+    Args:
+        type_text: the type of the object, in the notation for type checkers.
+    """
+
+    def __init__(self, *methods: str, type_text: str) -> None:
+        super().__init__()
+        self.methods = methods
+        self.type_text = type_text
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, type):
+            raise TypeError(f"it must be an object, not the class {value.__name__}. Call the class to make one")
+        missing = [method for method in self.methods if not callable(getattr(value, method, None))]
+        if missing:
+            raise TypeError(f"it must be an object with the methods {', '.join(self.methods)}, not {value!r}")
+        return value
 
 
 class File(Kind):

@@ -59,6 +59,7 @@ from pyconsumer.errors import (
     WakeupError,
 )
 from pyconsumer.generic import Deserializer, K, V
+from pyconsumer.metrics.health import ConsumerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import RequestFuture, refuse_awaitable
 from pyconsumer.protocol.records import ConsumerRecord
@@ -675,6 +676,37 @@ class MockConsumer(Consumer[K, V]):
 
     def processing(self, work: Any) -> AbstractContextManager[object]:
         return processing(Client("mock", self._group_id), work)
+
+    def health(self) -> ConsumerHealth:
+        """Return a state without connections. It is alive until :meth:`close`, and ready with an assignment."""
+        assigned = tuple(sorted(self._assigned))
+        return ConsumerHealth(
+            client_id="mock",
+            group_id=None,
+            closed=self.closed,
+            forked=False,
+            connected_nodes=(),
+            coordinator=None,
+            membership=None,
+            generation_id=-1,
+            member_id="",
+            has_assignment=bool(assigned),
+            assigned=assigned,
+            paused=tuple(sorted(self._paused)),
+            buffered_bytes=0,
+            lag=None,
+            since_poll_s=None,
+            since_call_s=0.0,
+            since_fetch_s=None,
+            since_commit_s=None,
+            is_inside_call=False,
+            waits_for=None,
+            waits_s=0.0,
+            missing=None,
+            missing_s=0.0,
+            last_error=None,
+            max_poll_interval_s=300.0,
+        )
 
     def wakeup(self) -> None:
         self._woken = True

@@ -31,6 +31,7 @@ from pyconsumer.errors import (
     TransactionAbortedError,
 )
 from pyconsumer.generic import Header, NewKey, NewValue, RawInput, SentK, SentV, Serializer
+from pyconsumer.metrics.health import ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.arguments import (
     checked_choice,
@@ -375,6 +376,27 @@ class MockProducer(Producer[SentK, SentV]):
     def metric_table(self) -> list[Metric]:
         """Return an empty list: a mock has no network, and nobody scrapes it."""
         return []
+
+    def health(self) -> ProducerHealth:
+        """Return a state without connections. It is alive and ready until :meth:`close`."""
+        return ProducerHealth(
+            client_id="mock",
+            transactional_id=None,
+            closed=self.closed,
+            forked=False,
+            is_running=not self.closed,
+            connected_nodes=(),
+            buffered_bytes=0,
+            buffer_limit=0,
+            waiting_calls=0,
+            in_flight=self.pending,
+            oldest_s=None,
+            since_send_s=None,
+            waits_for=None,
+            missing=None,
+            missing_s=0.0,
+            last_error=None,
+        )
 
     # -- transactions ------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioPro
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.faces import FACES, faces_of
+from tests.support.health_watch import HealthWatch
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
@@ -67,6 +68,20 @@ def _originals_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[N
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()
+
+
+@pytest.fixture(scope="session")
+def _health_watch() -> Iterator[HealthWatch]:
+    with HealthWatch() as watch:
+        yield watch
+
+
+@pytest.fixture(autouse=True)
+def _no_false_alarm(_health_watch: HealthWatch) -> Iterator[None]:
+    """Fail a test in which a consumer was called dead while its application used it, or ``health()`` raised."""
+    _health_watch.take_alarms()
+    yield
+    assert _health_watch.take_alarms() == []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

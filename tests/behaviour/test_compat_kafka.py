@@ -203,11 +203,14 @@ def test_settings_that_have_no_effect_or_no_counterpart(cluster: Cluster, caplog
             api_version=(2, 6),
             selector=object,
             metric_reporters=[],
+            metrics_num_samples=5,
+            metrics_sample_window_ms=10_000,
             sasl_kerberos_service_name="kafka",
             default_offset_commit_callback=print,
         ) as consumer,
     ):
         assert not consumer.bootstrap_connected()
+        assert (consumer.config.metrics_num_samples, consumer.config.metrics_sample_window_ms) == (5, 10_000)
         assert consumer.config.partition_assignment_strategy == ("range", "roundrobin")
         assert consumer.config.default_api_timeout_ms == consumer.config.request_timeout_ms
     assert "the setting selector has no effect: the best selector of the system is used" in caplog.text

@@ -64,6 +64,7 @@ _OUTPUT = {
         "read 60 records",
         "read 3 records",
     ),
+    "health_server.py": (r"alive 200 1", r"ready 200 1"),
     "rebalance_listener.py": (
         r"assigned \[0, 1, 2, 3\]",
         r"revoked \[0, 1, 2, 3\]",
@@ -136,6 +137,8 @@ def test_the_web_service_counts_cups_and_leaves_its_group(cluster: Cluster) -> N
         for cups in (1, 2):
             assert _ask(f"{found[1]}/orders/tea?cups={cups}", "POST").keys() == {"partition", "offset"}
         wait_until(lambda: _ask(f"{found[1]}/totals") == {"tea": 3}, 60, "the consumer has counted")
+        for probe in ("alive", "ready"):  # another answer than 200 raises
+            assert _ask(f"{found[1]}/{probe}") == {"consumer": True, "producer": True}
     finally:
         service.stop()
     assert "the group has been left\n" in service.stdout

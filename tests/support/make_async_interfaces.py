@@ -61,7 +61,7 @@ _INTERFACES = (
 )
 
 #: Calls that never wait, besides those of ``ImmediateCalls``.
-_IMMEDIATE = {"commit_async", "begin_transaction", "metrics", "metric_table", "transaction", "is_initialized"}
+_IMMEDIATE = {"commit_async", "begin_transaction", "metrics", "metric_table", "health", "transaction", "is_initialized"}
 #: Results that are of another type.
 _RESULTS = {
     "commit_async": ("RequestFuture[None]", "Awaitable[None]"),

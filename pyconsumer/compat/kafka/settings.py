@@ -35,8 +35,6 @@ _WITHOUT_EFFECT: Final = {
     "metric_group_prefix": "see metrics()",
     "metric_reporters": "see metrics()",
     "metrics_enabled": "see metrics()",
-    "metrics_num_samples": "see metrics()",
-    "metrics_sample_window_ms": "see metrics()",
     "net": "each client has its own selector",
     "receive_message_max_bytes": "requests limit the size of responses",
     "sasl_kerberos_domain_name": "GSSAPI is not supported",

@@ -23,6 +23,7 @@ from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMemb
 from pyconsumer.consumer.coordinator.classic_group_rebalance import ClassicGroupProtocol
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
 from pyconsumer.consumer.coordinator.group_protocol import CoordinatorHooks, GroupProtocol
+from pyconsumer.consumer.coordinator.group_state import Generation
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.coordinator.membership import GroupMember, MemberSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
@@ -300,6 +301,22 @@ class ConsumerCoordinator:
         return ConsumerGroupMetadata(
             group.group_id, generation.generation_id, generation.member_id, group.group_instance_id
         )
+
+    @property
+    def generation(self) -> Generation:
+        """Return this member's generation. Any thread may call this."""
+        return self._core.generation
+
+    @property
+    def state_name(self) -> str:
+        """Return the state of the membership. Any thread may call this."""
+        state = self._core.state
+        return str(getattr(state, "name", state))
+
+    @property
+    def missing_since(self) -> float | None:
+        """Return since when the coordinator is sought, in monotonic seconds. Any thread may call this."""
+        return self._core.discovery.missing_since
 
     @property
     def may_announce_leaving(self) -> bool:

@@ -56,11 +56,15 @@ class CoordinatorDiscovery:
     Attributes:
         node: the coordinator, or None if it is unknown.
         term: counts the coordinators. See the rules of the module.
+        missing_since: when the search for it began, in monotonic seconds. None: it is known, or not needed. A node
+            that is found and lost without a response in between does not end that time.
     """
 
     def __init__(self, backoff: Backoff) -> None:
         self.node: BrokerMetadata | None = None
         self.term = 0
+        self.missing_since: float | None = None
+        self._searching_since: float | None = None  # of the node that is known, until it responds
         self._backoff = backoff
         self._losses = 0
         self._searches = {USER: _Search(), BACKGROUND: _Search()}
@@ -68,6 +72,8 @@ class CoordinatorDiscovery:
     def start(self, who: str, now: float) -> bool:
         """Return whether this thread must send FindCoordinator now. The request then counts as in flight."""
         search = self._searches[who]
+        if self.node is None and self.missing_since is None:
+            self.missing_since = now if self._searching_since is None else self._searching_since
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
         search.start()
@@ -84,6 +90,7 @@ class CoordinatorDiscovery:
         if self.node == node:
             return False
         self.node = node
+        self._searching_since, self.missing_since = self.missing_since, None
         return True
 
     def failed(self, who: str, error: KafkaError, now: float) -> None:
@@ -117,3 +124,4 @@ class CoordinatorDiscovery:
     def responded(self) -> None:
         """Record that the node has responded as the coordinator does."""
         self._losses = 0
+        self._searching_since = None

@@ -464,7 +464,7 @@ class OffsetCommitter:
                 if done.exception is not None:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
-                metrics.commits.add(done.value.latency, done.value.received_at)
+                metrics.committed(done.value.latency, done.value.received_at)
                 self._judge(read_offset_commit(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
                 failure = error

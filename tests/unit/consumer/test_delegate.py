@@ -792,7 +792,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "partitions_for_topic": ("t",),
     "store_offsets": ({T0: 1},),
 }
-ANY_THREAD = {"wakeup", "metrics", "metric_table", "processing"}
+ANY_THREAD = {"wakeup", "metrics", "metric_table", "processing", "health"}
 PUBLIC = sorted(
     name
     for name, method in inspect.getmembers(KafkaConsumer, inspect.isfunction)

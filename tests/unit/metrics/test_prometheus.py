@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +47,19 @@ def test_clients_come_and_go() -> None:
     with KafkaAdminClient(bootstrap_servers=_NOWHERE, client_id="goes"):
         assert "kafka_admin_client_admin_client_metrics_request[('client_id', 'goes')]" in samples()
     assert not [name for name in samples() if "goes" in name]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_server_can_be_closed_in_a_forked_child_and_goes_on_in_the_parent() -> None:
+    with serve(0) as server:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)  # ends a child that hangs
+            server.close()
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as response:
+            assert response.status == 200
 
 
 def test_two_scrapes_at_once_beside_a_consumer_that_waits() -> None:

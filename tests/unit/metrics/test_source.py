@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import math
+import os
+import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer.aio import AsyncKafkaAdminClient
 from pyconsumer.broker import EmbeddedCluster
-from pyconsumer.errors import WakeupError
+from pyconsumer.errors import ConfigurationError, WakeupError
 from pyconsumer.metrics import Metric, MetricsReporter
 from pyconsumer.metrics.source import open_sources
 from pyconsumer.metrics.table import ADMIN, CONSUMER, CONSUMER_PROTOCOL, PRODUCER, Family
@@ -99,6 +106,8 @@ def test_the_work_of_a_consumer_and_a_producer_is_counted(brokers: str) -> None:
         found = values(table)
         clock.advance(3600.0)
         later = values(consumer.metric_table())
+    clock.advance(3600.0)
+    closed = values(consumer.metric_table())
 
     fetch = "consumer-fetch-manager-metrics"
     assert sent["producer-topic-metrics", "record-send-total", "tea.green"] == 3
@@ -118,12 +127,13 @@ def test_the_work_of_a_consumer_and_a_producer_is_counted(brokers: str) -> None:
     assert found["consumer-metrics", "request-total"] == sum(
         value for key, value in found.items() if key[:2] == ("consumer-node-metrics", "request-total")
     )
-    assert found["kafka-metrics-count", "count"] == len(table) - 1
+    assert found["kafka-metrics-count", "count"] == len(table)
     # an hour later: totals stay, rates are over windows that are gone
     assert later[fetch, "records-consumed-total"] == 3
     assert later[fetch, "records-consumed-rate"] == 0.0
     assert math.isnan(later[fetch, "fetch-latency-max"])
-    assert not [key for key in later if key[0] == "consumer-node-metrics"]
+    assert [key for key in later if key[0] == "consumer-node-metrics"], "its connection is open"
+    assert not [key for key in closed if key[0] == "consumer-node-metrics"]
 
 
 def test_the_metrics_of_a_partition_and_its_topic_go_when_it_is_revoked(brokers: str) -> None:
@@ -206,13 +216,75 @@ def test_a_reporter_that_raises_makes_no_client_and_leaves_no_trace(make: Callab
         def init(self, read: Callable[[], list[Metric]]) -> None:
             raise RuntimeError("no room")
 
-    first = Reporter()
+    first, broken = Reporter(), Broken()
     threads = threading.active_count()
     with pytest.raises(RuntimeError, match="no room"):
-        make(bootstrap_servers=_NOWHERE, client_id="broken", metric_reporters=[first, Broken()])
-    assert first.closed == 1
+        make(bootstrap_servers=_NOWHERE, client_id="broken", metric_reporters=[first, broken])
+    assert (first.closed, broken.closed) == (1, 1)
     assert threading.active_count() == threads
     assert "broken" not in {source.label for source in open_sources()}
+
+
+@pytest.mark.parametrize("make", [KafkaConsumer, KafkaProducer, KafkaAdminClient])
+@pytest.mark.parametrize("given", [Reporter, print, object(), "a.Name", [Reporter()], None])
+def test_what_is_no_reporter_is_refused_with_the_name_of_the_setting(make: Callable[..., Any], given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="metric_reporters"):
+        make(bootstrap_servers=_NOWHERE, metric_reporters=[given])
+
+
+def test_a_topic_with_the_name_of_a_partition_has_a_key_of_its_own(brokers: str) -> None:
+    with KafkaProducer(bootstrap_servers=brokers) as producer:
+        producer.send("t", b"1").get(10)
+        producer.send("t-0", b"12").get(10)
+    with KafkaConsumer(bootstrap_servers=brokers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("t", 0), TopicPartition("t-0", 0)])
+        read = 0
+        while read < 2:
+            read += consumer.poll(timeout_ms=5000).count()
+        found = consumer.metrics()
+    group = "consumer-fetch-manager-metrics"
+    assert "records-lag" in found[f"{group}.t-0"]
+    assert "records-consumed-total" not in found[f"{group}.t-0"]
+    assert found[f"{group}.topic=t-0"]["records-consumed-total"] == 1
+    assert found[f"{group}.topic=t"]["records-consumed-total"] == 1
+
+
+def test_a_dropped_consumer_goes_without_the_garbage_collector() -> None:
+    consumer = KafkaConsumer(bootstrap_servers=_NOWHERE, client_id="dropped", group_id="g")
+    scopes = weakref.ref(consumer._metric_source._scopes)
+    consumer.close()
+    gc.disable()
+    try:
+        del consumer
+        assert scopes() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("make", [KafkaConsumer, KafkaProducer, KafkaAdminClient, AsyncKafkaAdminClient])
+def test_a_forked_child_does_not_close_the_reporters_of_its_parent(make: Callable[..., Any], tmp_path: Path) -> None:
+    class Writes(Reporter):
+        def close(self) -> None:
+            with (tmp_path / "closed").open("a") as file:
+                file.write(f"{os.getpid()}\n")
+
+    def end(client: Any) -> None:
+        if make is AsyncKafkaAdminClient:
+            asyncio.run(client.close())
+        else:
+            client.close()
+
+    client = make(bootstrap_servers=_NOWHERE, metric_reporters=[Writes()])
+    child = os.fork()
+    if not child:
+        signal.alarm(10)  # ends a child that hangs
+        with contextlib.suppress(BaseException):
+            end(client)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    end(client)
+    assert (tmp_path / "closed").read_text().split() == [str(os.getpid())]
 
 
 def test_clients_with_the_same_id_have_labels_of_their_own_and_go_at_the_end() -> None:

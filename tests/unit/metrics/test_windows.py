@@ -10,9 +10,13 @@ import tracemalloc
 import pytest
 
 from pyconsumer.consumer.metrics import ConsumerMetrics, GroupMetrics
-from pyconsumer.consumer.record_counters import PartitionCounters
+from pyconsumer.consumer.partition_state import FetchPosition, current_leader
+from pyconsumer.consumer.record_counters import PartitionCounters, TopicCounters
+from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.metrics.windows import Timing, Windows
+from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.stats import ChannelStats
+from pyconsumer.structs import TopicPartition
 
 
 def test_without_an_event_there_is_no_average_and_no_growth() -> None:
@@ -118,6 +122,90 @@ def test_a_bootstrap_address_keeps_its_counters_under_the_brokers_id() -> None:
     stats.node(-1, 0.0).requested(5)
     stats.rename(-1, 7)
     assert {key: node.requests for key, node in stats.nodes.items()} == {7: 1}
+
+
+def test_a_renamed_connection_takes_over_the_counters_of_an_earlier_one_to_the_broker() -> None:
+    stats = ChannelStats(Windows(), 0.0)
+    stats.node(7, 0.0).requested(5)
+    live = stats.node(-1, 10.0)
+    live.requested(5)
+    stats.rename(-1, 7)
+    live.requested(9)  # its connection goes on
+
+    reading = stats.node(7, 20.0).reading(20.0)
+    assert (reading.totals["requests"], reading.growth["requests"]) == (3, 3)
+    assert stats.nodes.keys() == {7}
+
+
+def test_a_node_stays_while_its_connection_is_open() -> None:
+    stats = ChannelStats(Windows(), 0.0)
+    node = stats.node(1, 0.0)
+    node.attached()
+    for second in range(0, 7200, 30):
+        stats.selected(float(second), float(second))
+    assert stats.nodes_in_use(7200.0) == [(1, node)]
+    node.detached()
+    for second in range(7200, 10800, 30):
+        stats.selected(float(second), float(second))
+    assert stats.nodes_in_use(10799.0) == []
+    assert stats.nodes == {}
+
+
+def test_a_request_after_an_idle_time_counts_in_a_new_window() -> None:
+    stats = ChannelStats(Windows(), 0.0)
+    node = stats.node(1, 0.0)
+    stats.count_request(100, 600.0)
+    node.requested(100)
+    stats.selected(600.0, 600.1)
+
+    for each in (stats, node):
+        assert each.reading(601.0).growth["requests"] == 1
+        assert each.reading(601.0).peaks["largest_request"] == 100
+
+
+@pytest.mark.parametrize("waits", [[(0.0, 300.0)], [(10.0, 45.0)], [(25.0, 130.0), (130.0, 131.0)], [(200.0, 201.0)]])
+@pytest.mark.parametrize("later", [0.0, 1.0, 29.0, 31.0, 59.0])
+def test_the_ratio_of_waiting_is_at_most_1_however_long_a_wait_is(
+    waits: list[tuple[float, float]], later: float
+) -> None:
+    stats, memory = ChannelStats(Windows(), 0.0), Timing(Windows(), 0.0)
+    for began_at, ended_at in waits:
+        stats.selected(began_at, ended_at)
+        memory.waited(ended_at - began_at, ended_at)
+    now = waits[-1][1] + later
+
+    reading, other = stats.reading(now), memory.reading(now)
+    assert 0.0 < reading.growth["waited"] / reading.seconds <= 1.0
+    assert other.growth["total"] / other.seconds == pytest.approx(reading.growth["waited"] / reading.seconds)
+    assert (reading.totals["waited"], other.totals["total"]) == (pytest.approx(sum(e - b for b, e in waits)),) * 2
+    assert other.peaks["longest"] >= waits[-1][1] - waits[-1][0]
+
+
+def test_the_rate_of_a_topics_records_ends_when_nothing_polls_any_more() -> None:
+    counters = TopicCounters(Windows(), 0.0)
+    counters.fetched(100)
+
+    assert counters.with_records(5).reading(1.0).growth["records"] == 5
+    assert counters.with_records(5).reading(89.0).growth["records"] == 5
+    assert counters.with_records(5).reading(90.0).growth["records"] == 0
+    assert counters.with_records(5).reading(9000.0).growth["records"] == 0
+
+
+def test_the_lag_that_a_long_poll_returns_counts_from_its_end() -> None:
+    subscriptions = SubscriptionState(None)
+    tp = TopicPartition("t", 0)
+    subscriptions.assign_from_user([tp])
+    subscriptions.seek(tp, FetchPosition(3, -1, current_leader(Metadata(), tp)))
+    state = subscriptions.by_partition[tp]
+    state.high_watermark, state.log_start_offset = 10, 0
+    metrics = ConsumerMetrics(0.0, Windows())
+    metrics.watch(subscriptions, read_committed=False)
+    metrics.on_poll_start(0.0)
+    metrics.on_fetch(300.0, {"t": 10}, 0, 300.0)
+    metrics.on_polled({tp: range(1)})
+
+    assert state.counters is not None
+    assert state.counters.reading(301.0).peaks["largest_lag"] == 7
 
 
 def test_the_group_counts_failures_by_time() -> None:

@@ -1,0 +1,272 @@
+"""``health()``: from any thread, at any time, without a false alarm and without silence when a broker is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
+from pyconsumer.metrics.health import shown_error
+from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
+from tests.support.health_watch import HealthWatch
+from tests.support.process import wait_until
+
+_NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[str]:
+    with EmbeddedCluster(data_dir=":memory:", config={"group.initial.rebalance.delay.ms": 0}) as cluster:
+        cluster.create_topic("tea", 2)
+        cluster.create_topic("one", 1)
+        yield cluster.bootstrap_servers
+
+
+def test_a_consumer_that_has_not_called_yet_is_alive_and_not_ready() -> None:
+    clock = RunningClock()
+    with KafkaConsumer(bootstrap_servers=_NOWHERE, group_id="g", clock=clock, max_poll_interval_ms=60_000) as consumer:
+        health = consumer.health()
+        assert (health.is_alive(), health.is_ready()) == (True, False)
+        assert (health.since_poll_s, health.since_fetch_s, health.since_commit_s) == (None, None, None)
+        assert (health.connected_nodes, health.coordinator, health.missing, health.waits_for) == ((), None, None, None)
+        clock.advance(61.0)
+        assert not consumer.health().is_alive()
+        consumer.subscription()
+        assert consumer.health().is_alive(), "any call counts"
+
+
+def test_the_health_of_a_member_tells_its_group_partitions_and_ages(brokers: str) -> None:
+    clock = RunningClock()
+    with KafkaProducer(bootstrap_servers=brokers) as producer:
+        for number in range(5):
+            producer.send("tea", b"x", partition=number % 2).get(10)
+        sent = producer.health()
+    with KafkaConsumer(
+        "tea", bootstrap_servers=brokers, group_id="told", auto_offset_reset="earliest", clock=clock, client_id="c1"
+    ) as consumer:
+        read = 0
+        while read < 5:
+            read += consumer.poll(timeout_ms=1000).count()
+        consumer.commit()
+        consumer.pause(TopicPartition("tea", 1))
+        health = consumer.health()
+        clock.advance(100.0)
+        later = consumer.health()
+
+    assert (sent.is_alive(), sent.is_ready(), sent.oldest_s, sent.connected_nodes) == (True, True, None, (0,))
+    assert (health.is_alive(), health.is_ready()) == (True, True)
+    assert (health.client_id, health.group_id, health.membership) == ("c1", "told", "STABLE")
+    assert (health.coordinator, health.connected_nodes, health.generation_id) == (0, (0,), 1)
+    assert health.member_id.startswith("c1-")
+    assert health.assigned == (TopicPartition("tea", 0), TopicPartition("tea", 1))
+    assert health.paused == (TopicPartition("tea", 1),)
+    assert (health.lag, health.buffered_bytes, health.missing, health.last_error) == (0, 0, None, None)
+    for since in (health.since_poll_s, health.since_fetch_s, health.since_commit_s):
+        assert 0.0 <= (-1.0 if since is None else since) < 60.0
+    assert (later.since_commit_s or 0.0) >= 100.0
+    assert later.is_alive(), "max_poll_interval_ms is 5 minutes"
+    assert json.loads(json.dumps(health.as_dict()))["assigned"] == ["tea-0", "tea-1"]
+    assert json.loads(json.dumps(health.as_dict()))["connected_nodes"] == [0]
+
+
+def test_a_member_without_partitions_is_ready(brokers: str) -> None:
+    settings: dict[str, Any] = {"bootstrap_servers": brokers, "group_id": "two"}
+    with KafkaConsumer("one", **settings) as first, KafkaConsumer("one", **settings) as second:
+
+        def both_are_ready() -> bool:
+            for consumer in (first, second):
+                consumer.poll(timeout_ms=100)
+            return first.health().is_ready() and second.health().is_ready()
+
+        wait_until(both_are_ready, 30, "both have joined")
+        assert sorted(len(each.health().assigned) for each in (first, second)) == [0, 1]
+
+
+def test_a_call_that_waits_for_an_hour_is_alive_and_tells_what_it_waits_for() -> None:
+    clock = RunningClock()
+    consumer = KafkaConsumer("tea", bootstrap_servers=_NOWHERE, group_id="g", clock=clock)
+    ended: list[BaseException] = []
+
+    def poll() -> None:
+        try:
+            consumer.poll(timeout_ms=36_000_000)
+        except WakeupError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        wait_until(lambda: consumer.health().missing is not None, 30, "the coordinator is sought")
+        assert not consumer.health().is_ready(), "there is no assignment"
+        wait_until(lambda: "127.0.0.1:1" in str(consumer.health().last_error), 30, "the error is told")
+        clock.advance(3600.0)
+        health = consumer.health()
+        assert health.is_alive()
+        assert health.waits_for == health.missing == "the group's coordinator"
+        assert health.missing_s >= 3600.0
+        assert health.waits_s >= 3600.0
+    finally:
+        consumer.wakeup()
+        thread.join()
+        consumer.close()
+    assert ended
+    assert not consumer.health().is_alive()
+    assert consumer.health().closed
+
+
+def test_a_consumer_is_not_ready_once_its_leader_is_gone_for_longer_than_that() -> None:
+    clock = RunningClock()
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("tea", 2)
+        with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as consumer:
+            consumer.assign([TopicPartition("tea", 0), TopicPartition("tea", 1)])
+            consumer.seek_to_beginning()
+            consumer.poll(timeout_ms=3000)
+            assert consumer.health().is_ready()
+            cluster.kill_broker(1)
+
+            def missing() -> str:
+                consumer.poll(timeout_ms=100)
+                return str(consumer.health().missing)
+
+            wait_until(lambda: re.fullmatch(r"the leader of tea-\d", missing()), 30, "the partition has no leader")
+            assert consumer.health().is_ready(), "not for long"
+            clock.advance(31.0)
+            consumer.poll(timeout_ms=100)
+            health = consumer.health()
+            assert (health.is_alive(), health.is_ready(), health.is_ready(longest_wait_ms=3_600_000)) == (
+                True,
+                False,
+                True,
+            )
+            cluster.restart_broker(1)
+            wait_until(lambda: consumer.poll(timeout_ms=100) is not None and consumer.health().is_ready(), 30, "return")
+            assert consumer.health().missing is None
+
+
+def test_a_producer_without_a_broker_is_alive_and_not_ready() -> None:
+    clock = RunningClock()
+    producer = KafkaProducer(bootstrap_servers=_NOWHERE, clock=clock, max_block_ms=3_600_000)
+
+    def send() -> None:
+        with contextlib.suppress(KafkaError):
+            producer.send("tea", b"x")
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        wait_until(lambda: producer.health().missing is not None, 30, "no broker is reached")
+        clock.advance(60.0)
+        health = producer.health()
+        assert (health.is_alive(), health.is_ready(), health.missing) == (True, False, "any broker")
+    finally:
+        clock.advance(3_600_000.0)
+        thread.join()
+        producer.close(timeout_ms=0)
+    assert not producer.health().is_alive()
+
+
+def test_a_producer_tells_the_batch_that_waits(brokers: str) -> None:
+    with KafkaProducer(bootstrap_servers=brokers, linger_ms=600_000) as producer:
+        producer.partitions_for("tea")
+        future = producer.send("tea", b"x" * 100, partition=1)
+        health = producer.health()
+        assert health.oldest_s is not None
+        assert health.buffered_bytes > 100
+        assert (health.waits_for, health.missing, health.is_ready()) == ("tea-1", None, True)
+        producer.flush()
+        assert future.done()
+        assert producer.health().oldest_s is None
+
+
+def test_the_text_of_a_foreign_error_is_not_shown() -> None:
+    assert shown_error(ValueError("secret")) == "ValueError"
+    assert shown_error(IllegalStateError("closed")) == "IllegalStateError: closed"
+    assert shown_error(None) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("make", [KafkaConsumer, KafkaProducer])
+def test_in_a_forked_child_nothing_is_alive_and_nothing_raises(make: Callable[..., Any]) -> None:
+    with make(bootstrap_servers=_NOWHERE) as client:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            status = 1
+            try:
+                health = client.health()
+                status = 0 if health.forked and not health.is_alive() and not health.is_ready() else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert client.health().is_alive()
+
+
+def test_health_on_an_event_loop_from_another_thread(brokers: str) -> None:
+    async def work() -> None:
+        clock = RunningClock()
+        async with (
+            AsyncKafkaProducer(bootstrap_servers=brokers) as producer,
+            AsyncKafkaConsumer(
+                bootstrap_servers=brokers, group_id="loop", clock=clock, max_poll_interval_ms=10_000
+            ) as consumer,
+        ):
+            await producer.send_and_wait("tea", b"x")
+            assert producer.health().is_ready()
+            consumer.subscribe(["tea"])
+            assert (consumer.health().is_alive(), consumer.health().is_ready()) == (True, False)
+            polling = asyncio.create_task(consumer.poll(timeout_ms=3_000_000))
+            await asyncio.to_thread(wait_until, lambda: consumer.health().is_ready(), 30, "the member has joined")
+            health = await asyncio.to_thread(consumer.health)
+            assert (health.is_inside_call, health.waits_for) == (True, "records or a response")
+            clock.advance(20.0)
+            assert consumer.health().is_alive()
+            await asyncio.sleep(0)
+            consumer.wakeup()
+            with pytest.raises(WakeupError):
+                await polling
+            assert consumer.health().last_error == "WakeupError: wakeup() was called"
+            assert consumer.health().is_alive(), "the call has only just ended"
+        assert not consumer.health().is_alive()
+        assert not producer.health().is_alive()
+
+    asyncio.run(work())
+
+
+def test_the_health_of_mocks() -> None:
+    async def of_async_mocks() -> list[bool]:
+        consumer, producer = AsyncMockConsumer[bytes, bytes](), AsyncMockProducer[bytes, bytes]()
+        return [consumer.health().is_alive(), producer.health().is_ready()]
+
+    consumer, producer = MockConsumer[bytes, bytes](), MockProducer[bytes, bytes]()
+    assert not consumer.health().is_ready()
+    consumer.assign([TopicPartition("tea", 0)])
+    assert (consumer.health().is_ready(), producer.health().is_ready()) == (True, True)
+    consumer.close()
+    producer.close()
+    assert (consumer.health().is_alive(), producer.health().is_alive()) == (False, False)
+    assert asyncio.run(of_async_mocks()) == [True, True]
+
+
+def test_the_watch_of_the_behaviour_suite_sees_a_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HealthWatch() as watch:
+        with KafkaConsumer(bootstrap_servers=_NOWHERE) as consumer:
+            watch.look(consumer, [time.monotonic(), 0.0])
+            assert watch.take_alarms() == []
+            monkeypatch.setattr(type(consumer.health()), "is_alive", lambda health: False)
+            watch.look(consumer, [time.monotonic(), 0.0])
+            assert "was called 0.0" in watch.take_alarms()[0]
+        wait_until(lambda: watch.readings > 3, 10, "the thread reads")
