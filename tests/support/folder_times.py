@@ -3,7 +3,8 @@
 ``--times-by file`` prints a line for each file instead, ``--times-by test`` one for each test, ``--times-by no`` no
 table. CPU seconds include those of processes that a test started and waited for, and unless by folder also those of
 brokers that go on running. Unlike the seconds, they hardly depend on the machine's load. The last line has the CPU
-seconds of the whole run: with imports, collection, and what pytest does between tests.
+seconds of the whole run: with imports, collection, and what pytest does between tests. With pytest-xdist another table
+has its processes and their longest groups of tests, since no run is shorter than its longest group.
 A test that measures something may have its table printed there, too: ``record_property("table", lines)``, of which the
 first line is the title.
 """
@@ -51,6 +52,16 @@ def _cpu_of_living() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+class _Busy:
+    """Seconds and CPU seconds of some tests."""
+
+    seconds = cpu = 0.0
+
+    def add(self, report: pytest.TestReport) -> None:
+        self.seconds += report.duration
+        self.cpu += getattr(report, "cpu_s", 0.0)
+
+
 class Times:
     """Times of the tests of a run, by folder, by file or by test."""
 
@@ -60,6 +71,8 @@ class Times:
         self._seconds: dict[str, float] = defaultdict(float)
         self._cpu: dict[str, float] = defaultdict(float)
         self._tests: dict[str, float] = defaultdict(float)  # those not marked slow
+        self._processes: dict[str, _Busy] = defaultdict(_Busy)  # of pytest-xdist
+        self._groups: dict[str, _Busy] = defaultdict(_Busy)
 
     def add(self, report: pytest.TestReport) -> None:
         """Count one phase of a test. The setup of a shared fixture counts for the test that came first."""
@@ -70,6 +83,11 @@ class Times:
         self._cpu[place] += getattr(report, "cpu_s", 0.0)
         if "slow" not in report.keywords and report.when == "call":
             self._tests[report.nodeid] += report.duration
+        if hasattr(report, "node"):
+            _, at, group = report.nodeid.rpartition("@")
+            self._processes[report.node.gateway.id].add(report)
+            if at and not group.endswith("]"):  # else it is a part of a parameter
+                self._groups[group].add(report)
 
     def lines(self) -> Iterator[str]:
         """Return the table, longest first, and its total."""
@@ -81,6 +99,12 @@ class Times:
             yield f"{place:{width}} {self._items[place]:7,} {self._seconds[place]:9,.1f} {self._cpu[place]:9,.1f}"
         totals = sum(self._items.values()), sum(self._seconds.values()), sum(self._cpu.values())
         yield f"{'':{width}} {totals[0]:7,} {totals[1]:9,.1f} {totals[2]:9,.1f}"
+
+    def groups(self) -> Iterator[str]:
+        """Return what kept the processes of pytest-xdist busy, the longest groups first: a run lasts as long as one."""
+        longest = sorted(self._groups.items(), key=lambda each: -each[1].seconds)[:_MOST_LISTED]
+        for name, busy in [*sorted(self._processes.items()), *longest]:
+            yield f"{busy.seconds:9,.1f} {busy.cpu:9,.1f} {name}"
 
     def slow(self) -> Iterator[str]:
         """Return the tests that took longer than ``SLOW_S`` and are not marked ``slow``, longest first."""
@@ -126,6 +150,7 @@ class _Plugin:
             times.append(f"{cpu_seconds():.1f} CPU seconds in all")
         for title, lines in (
             ("times", times),
+            ("seconds and CPU of processes and of their longest groups", list(self._times.groups())),
             (f"longer than {SLOW_S:g} s and not marked slow", list(self._times.slow())),
             *((table[0], table[1:]) for table in self._tables),
         ):
