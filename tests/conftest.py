@@ -23,7 +23,7 @@ from tests.support.groups import broker_of, group_of
 from tests.support.installed_copy import other_copy
 from tests.support.java import NEW_VERSION, OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
 from tests.support.ports import unused_address
-from tests.support.process import descendants
+from tests.support.process import descendants, keep_bytecode
 from tests.support.shared_classes import share_kafkas_classes, share_sparks_classes
 from tests.support.spark import connector_jars, missing_spark, use_unpacked_spark
 
@@ -39,7 +39,7 @@ _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserv
 
 
 def pytest_configure() -> None:
-    """Load hypothesis's profile, and let Ctrl-C end the programs that tests start, also under a shell's ``&``.
+    """Load hypothesis's profile, keep bytecode, and let Ctrl-C end what tests start, also under a shell's ``&``.
 
     Raises:
         pytest.UsageError: tests that start programs would test an installed copy instead of these sources.
@@ -47,6 +47,7 @@ def pytest_configure() -> None:
     hint = other_copy(Path(__file__).parents[1])
     if hint is not None:
         raise pytest.UsageError(hint)
+    keep_bytecode()
     load_profile()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
