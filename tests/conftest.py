@@ -19,10 +19,11 @@ from pyconsumer.background_log import flush as flush_log
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.event_loops import EVENT_LOOP, new_event_loop
 from tests.support.examples import load_profile
+from tests.support.groups import broker_of, group_of
 from tests.support.installed_copy import other_copy
 from tests.support.java import NEW_VERSION, OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
 from tests.support.ports import unused_address
-from tests.support.process import descendants
+from tests.support.process import descendants, keep_bytecode
 from tests.support.shared_classes import share_kafkas_classes, share_sparks_classes
 from tests.support.spark import connector_jars, missing_spark, use_unpacked_spark
 
@@ -38,7 +39,7 @@ _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserv
 
 
 def pytest_configure() -> None:
-    """Load hypothesis's profile, and let Ctrl-C end the programs that tests start, also under a shell's ``&``.
+    """Load hypothesis's profile, keep bytecode, and let Ctrl-C end what tests start, also under a shell's ``&``.
 
     Raises:
         pytest.UsageError: tests that start programs would test an installed copy instead of these sources.
@@ -46,6 +47,7 @@ def pytest_configure() -> None:
     hint = other_copy(Path(__file__).parents[1])
     if hint is not None:
         raise pytest.UsageError(hint)
+    keep_bytecode()
     load_profile()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,14 +85,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     are tests that start programs with Spark, since Python starts too slowly for two of them at a time. Those
     on a single broker are a group for each module, so that processes share them out. A process that gets one starts its
     own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time.
-    Before them those that parse all sources, which one process does once.
+    Before them those that parse all sources, which one process does once. See :mod:`tests.support.groups`.
     """
     if not hasattr(config, "workerinput"):
         yield
         return
     ranks = {}
     for item in items:
-        rank, group = _group_of(item)
+        rank, group = group_of(item)
         ranks[item] = rank
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
@@ -112,33 +114,6 @@ def _name_group(item: pytest.Item, group: str) -> None:
     if not item.nodeid.endswith(f"@{group}"):
         item._id = type(item._id).parse(named)  # type: ignore[attr-defined]
     assert item.nodeid.endswith(f"@{group}"), "groups of tests would fall apart"
-
-
-def _group_of(item: pytest.Item) -> tuple[int, str]:
-    """Return when a test's group is to start (0 is first) and its name, which is empty for tests without a broker."""
-    broker = _broker_of(item)
-    module = item.nodeid.partition("::")[0]
-    if item.get_closest_marker("spark"):  # Java and Spark's workers take all of two cores, so there are no more groups
-        return 0, "spark" if "spark" in getattr(item, "fixturenames", ()) else "spark-programs"
-    if item.get_closest_marker("cluster") and broker:
-        return 1, f"cluster-{broker}"
-    if broker in ("apache_old", "apache_new"):
-        return 2, broker
-    if broker:
-        return 2 + ("apache", "embedded").index(broker), f"{broker}-{module}"
-    return 4 if item.get_closest_marker("xdist_group") else 5, ""
-
-
-def _broker_of(item: pytest.Item) -> str | None:
-    """Return the kind of broker that a test needs: ``apache_old``, ``apache_new``, ``apache``, ``embedded`` or none."""
-    fixtures = getattr(item, "fixturenames", ())
-    callspec = getattr(item, "callspec", None)
-    kinds = {name for name in ("apache", "apache_old", "apache_new", "embedded") if name in fixtures}
-    kinds.add(callspec.params.get("cluster_kind", "") if callspec else "")
-    for kind in ("apache_old", "apache_new", "apache"):
-        if kind in kinds:
-            return kind
-    return "embedded" if "embedded" in kinds or "new_cluster" in fixtures else None
 
 
 @pytest.fixture
@@ -192,7 +167,7 @@ def fill_cache(item: pytest.Item) -> None:
     """Put into the cache, unless they are there, the jars and prepared classes that this test's programs need."""
     if item.get_closest_marker("kafka") and not missing_kafka():
         share_kafkas_classes()
-        version = {"apache_old": OLD_VERSION, "apache_new": NEW_VERSION}.get(_broker_of(item) or "")
+        version = {"apache_old": OLD_VERSION, "apache_new": NEW_VERSION}.get(broker_of(item) or "")
         if "newest_tools" in getattr(item, "fixturenames", ()):
             version = NEW_VERSION
         if version is not None and not missing_kafka(version):

@@ -27,6 +27,7 @@ from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.faces import FACES, faces_of
 from tests.support.health_watch import HealthWatch
+from tests.support.groups import may_be_used_later
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
@@ -274,43 +275,71 @@ def decoder(decoder_name: str) -> Iterator[Decoder]:
         yield chosen
 
 
+class _Clusters:
+    """Started clusters by kind and number of brokers, each for the rest of the run or as long as it is needed."""
+
+    def __init__(self, certificates: Certificates) -> None:
+        self._certificates = certificates
+        self._running: dict[tuple[str, int], Cluster] = {}
+
+    def get(self, kind: str, brokers: int = 1) -> Cluster:
+        """Return the cluster of this kind, which is started if it does not run."""
+        key = (kind, brokers)
+        if key not in self._running:
+            self._running[key] = start_cluster(kind, self._certificates, brokers=brokers)
+        return self._running[key]
+
+    def stop_unless(self, needed: Callable[[str, int], bool] = lambda kind, brokers: False) -> None:
+        """Stop those that are no longer needed, by default all."""
+        for key in [key for key in self._running if not needed(*key)]:
+            self._running.pop(key).stop()
+
+
+_CLUSTERS = pytest.StashKey[_Clusters]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Stop the clusters that no later test of this process uses: one that idles takes 1 to 3 % of a core to the end.
+
+    Processes of pytest-xdist get groups of tests in the order of their ranks, so the next test tells. A test that comes
+    out of turn, after one of these processes was lost, starts its cluster again.
+    """
+    yield
+    running = item.config.stash.get(_CLUSTERS, None)
+    if running is not None and nextitem is not None and hasattr(item.config, "workerinput"):
+        running.stop_unless(partial(may_be_used_later, nextitem))
+
+
 @pytest.fixture(scope="session")
-def _clusters(certificates: Certificates) -> Iterator[Callable[[str], Cluster]]:
-    """Started clusters by kind, each for the rest of the run."""
-    running: dict[str, Cluster] = {}
-
-    def get(kind: str) -> Cluster:
-        if kind not in running:
-            running[kind] = start_cluster(kind, certificates)
-        return running[kind]
-
-    yield get
-    for cluster in running.values():
-        cluster.stop()
+def _clusters(certificates: Certificates, pytestconfig: pytest.Config) -> Iterator[_Clusters]:
+    running = pytestconfig.stash[_CLUSTERS] = _Clusters(certificates)
+    yield running
+    running.stop_unless()
 
 
 @pytest.fixture(scope="session")
-def cluster(cluster_kind: str, _clusters: Callable[[str], Cluster]) -> Cluster:
+def cluster(cluster_kind: str, _clusters: _Clusters) -> Cluster:
     """A cluster shared by the whole run: use fresh topics and groups, and leave it intact."""
-    return _clusters(cluster_kind)
+    return _clusters.get(cluster_kind)
 
 
 @pytest.fixture(scope="session")
-def embedded(_clusters: Callable[[str], Cluster]) -> Cluster:
+def embedded(_clusters: _Clusters) -> Cluster:
     """The embedded cluster of the run alone, for foreign clients and tools that test the broker."""
-    return _clusters("embedded")
+    return _clusters.get("embedded")
 
 
 @pytest.fixture(scope="session")
-def apache(_clusters: Callable[[str], Cluster]) -> Cluster:
+def apache(_clusters: _Clusters) -> Cluster:
     """Apache Kafka of the run alone. Mark such tests ``kafka``."""
-    return _clusters("apache")
+    return _clusters.get("apache")
 
 
 @pytest.fixture(scope="session")
-def apache_old(_clusters: Callable[[str], Cluster]) -> Cluster:
+def apache_old(_clusters: _Clusters) -> Cluster:
     """The oldest Apache Kafka that tests run against, for a smoke test. Mark such tests ``kafka``."""
-    return _clusters("apache_old")
+    return _clusters.get("apache_old")
 
 
 @pytest.fixture
@@ -349,25 +378,10 @@ def victim(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
     made.stop()
 
 
-@pytest.fixture(scope="session")
-def _nodes(certificates: Certificates) -> Iterator[Callable[[str], Cluster]]:
-    """Started clusters of three brokers by kind, each for the rest of the run."""
-    running: dict[str, Cluster] = {}
-
-    def get(kind: str) -> Cluster:
-        if kind not in running:
-            running[kind] = start_cluster(kind, certificates, brokers=3)
-        return running[kind]
-
-    yield get
-    for cluster in running.values():
-        cluster.stop()
-
-
 @pytest.fixture
-def nodes(cluster_kind: str, _nodes: Callable[[str], Cluster]) -> Iterator[Cluster]:
+def nodes(cluster_kind: str, _clusters: _Clusters) -> Iterator[Cluster]:
     """A cluster of three brokers, whole again before each test: kill and restart any of them. Mark it ``cluster``."""
-    cluster = _nodes(cluster_kind)
+    cluster = _clusters.get(cluster_kind, 3)
     yield cluster
     for node in sorted(cluster.down):
         cluster.restart(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import threading
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 4
 RECORDS = 150  # of each partition
-KILLS = 6
+KILLS = int(os.environ.get("PYCONSUMER_AIOKAFKA_KILLS") or 3)
 WITHIN_S = 200.0
 
 

@@ -4,7 +4,7 @@ All the while somebody writes. In the end a ledger shows that every record was p
 offset ever went back, and that everything is committed (:mod:`tests.support.ledger`).
 
 A run prints its seed and its schedule. ``PYCONSUMER_MIXED_SEED`` plays that schedule again (times are real, so what
-comes of it may differ), ``PYCONSUMER_MIXED_EVENTS`` sets how many joins and leaves there are.
+comes of it may differ), ``PYCONSUMER_MIXED_EVENTS`` sets how many joins and leaves there are (``tox -e long``: 50).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.live_group import JAVA_STRATEGIES, LiveGroup
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = int(os.environ.get("PYCONSUMER_MIXED_EVENTS", "50"))
+EVENTS = int(os.environ.get("PYCONSUMER_MIXED_EVENTS", "20"))
 _SEED = os.environ.get("PYCONSUMER_MIXED_SEED")
 PARTITIONS = 8
 MOST_MEMBERS = 6

@@ -62,8 +62,10 @@ def test_records_arrive_as_they_were_sent(cluster: Cluster, topic: str) -> None:
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_compression_arrives(cluster: Cluster, topic: str, codec: str) -> None:
     sent = [b"%06d" % n * 10 for n in range(2000)]
-    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, compression_type=codec, linger_ms=50) as producer:
-        for value in sent:
+    with KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, compression_type=codec, linger_ms=60_000
+    ) as producer:
+        for value in sent:  # a batch leaves when it is full, the last one at close
             producer.send(topic, value)
 
     assert values(cluster, topic) == sent

@@ -1,13 +1,17 @@
 """A pytest plugin that ends a run with items, seconds and CPU seconds by folder, and with slow tests that have no mark.
 
-``--times-by file`` prints a line for each file instead, ``--times-by no`` no table. CPU seconds include those of
-processes that a test started and waited for. Unlike the seconds, they hardly depend on the machine's load.
+``--times-by file`` prints a line for each file instead, ``--times-by test`` one for each test, ``--times-by no`` no
+table. CPU seconds include those of processes that a test started and waited for, and unless by folder also those of
+brokers that go on running. Unlike the seconds, they hardly depend on the machine's load. The last line has the CPU
+seconds of the whole run: with imports, collection, and what pytest does between tests. With pytest-xdist another table
+has its processes and their longest groups of tests, since no run is shorter than its longest group.
 A test that measures something may have its table printed there, too: ``record_property("table", lines)``, of which the
 first line is the title.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections import defaultdict
@@ -15,19 +19,51 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.process import descendants
+
 #: A test that takes longer is to be made cheaper or marked ``slow``. It is reported and does not fail: machines differ.
 SLOW_S = 2.0
 _MOST_LISTED = 20
 
 
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and of those of its children that have ended."""
+def cpu_seconds(*, with_living: bool = False) -> float:
+    """Return the CPU time of this process and of those of its children that have ended.
+
+    Args:
+        with_living: of all processes below it, too, which takes some milliseconds. Without /proc they are left out.
+    """
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
+    return time.process_time() + children.ru_utime + children.ru_stime + (_cpu_of_living() if with_living else 0.0)
+
+
+def _cpu_of_living() -> float:
+    """Return the CPU time of the living processes below this one, and of those of their children that have ended."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return 0.0  # there are none
+    ticks = 0
+    for pid in descendants():
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                ticks += sum(map(int, file.read().rpartition(")")[2].split()[11:15]))
+        except OSError:
+            pass  # it ended meanwhile
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class _Busy:
+    """Seconds and CPU seconds of some tests."""
+
+    seconds = cpu = 0.0
+
+    def add(self, report: pytest.TestReport) -> None:
+        self.seconds += report.duration
+        self.cpu += getattr(report, "cpu_s", 0.0)
 
 
 class Times:
-    """Times of the tests of a run, by folder or by file."""
+    """Times of the tests of a run, by folder, by file or by test."""
 
     def __init__(self, by: str) -> None:
         self._by = by
@@ -35,16 +71,23 @@ class Times:
         self._seconds: dict[str, float] = defaultdict(float)
         self._cpu: dict[str, float] = defaultdict(float)
         self._tests: dict[str, float] = defaultdict(float)  # those not marked slow
+        self._processes: dict[str, _Busy] = defaultdict(_Busy)  # of pytest-xdist
+        self._groups: dict[str, _Busy] = defaultdict(_Busy)
 
     def add(self, report: pytest.TestReport) -> None:
         """Count one phase of a test. The setup of a shared fixture counts for the test that came first."""
         file = report.nodeid.partition("::")[0]
-        place = file if self._by == "file" else file.rpartition("/")[0] or "."
+        place = {"test": report.nodeid, "file": file}.get(self._by) or file.rpartition("/")[0] or "."
         self._items[place] += report.when == "setup"
         self._seconds[place] += report.duration
         self._cpu[place] += getattr(report, "cpu_s", 0.0)
         if "slow" not in report.keywords and report.when == "call":
             self._tests[report.nodeid] += report.duration
+        if hasattr(report, "node"):
+            _, at, group = report.nodeid.rpartition("@")
+            self._processes[report.node.gateway.id].add(report)
+            if at and not group.endswith("]"):  # else it is a part of a parameter
+                self._groups[group].add(report)
 
     def lines(self) -> Iterator[str]:
         """Return the table, longest first, and its total."""
@@ -56,6 +99,12 @@ class Times:
             yield f"{place:{width}} {self._items[place]:7,} {self._seconds[place]:9,.1f} {self._cpu[place]:9,.1f}"
         totals = sum(self._items.values()), sum(self._seconds.values()), sum(self._cpu.values())
         yield f"{'':{width}} {totals[0]:7,} {totals[1]:9,.1f} {totals[2]:9,.1f}"
+
+    def groups(self) -> Iterator[str]:
+        """Return what kept the processes of pytest-xdist busy, the longest groups first: a run lasts as long as one."""
+        longest = sorted(self._groups.items(), key=lambda each: -each[1].seconds)[:_MOST_LISTED]
+        for name, busy in [*sorted(self._processes.items()), *longest]:
+            yield f"{busy.seconds:9,.1f} {busy.cpu:9,.1f} {name}"
 
     def slow(self) -> Iterator[str]:
         """Return the tests that took longer than ``SLOW_S`` and are not marked ``slow``, longest first."""
@@ -69,17 +118,21 @@ class Times:
 class _Plugin:
     def __init__(self, by: str) -> None:
         self._times = Times(by)
-        self._cpu_s = cpu_seconds()
+        self._with_living = by != "folder"
+        self._cpu_s = self._cpu()
         self._tables: list[list[str]] = []
+
+    def _cpu(self) -> float:
+        return cpu_seconds(with_living=self._with_living)
 
     @pytest.hookimpl
     def pytest_runtest_logstart(self) -> None:
-        self._cpu_s = cpu_seconds()
+        self._cpu_s = self._cpu()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
         report = yield
-        now = cpu_seconds()
+        now = self._cpu()
         report.cpu_s = now - self._cpu_s  # goes along to the process that reports
         self._cpu_s = now
         return report
@@ -92,8 +145,12 @@ class _Plugin:
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        times = list(self._times.lines())
+        if times:  # processes of pytest-xdist have ended
+            times.append(f"{cpu_seconds():.1f} CPU seconds in all")
         for title, lines in (
-            ("times", list(self._times.lines())),
+            ("times", times),
+            ("seconds and CPU of processes and of their longest groups", list(self._times.groups())),
             (f"longer than {SLOW_S:g} s and not marked slow", list(self._times.slow())),
             *((table[0], table[1:]) for table in self._tables),
         ):
@@ -105,9 +162,7 @@ class _Plugin:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that chooses the table."""
-    parser.addoption(
-        "--times-by", choices=["folder", "file", "no"], default="folder", help="what each folder or file took"
-    )
+    parser.addoption("--times-by", choices=["folder", "file", "test", "no"], default="folder", help="what each took")
 
 
 def pytest_configure(config: pytest.Config) -> None:

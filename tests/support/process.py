@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Finished", "GuardedProcess", "descendants", "run", "wait_until"]
+__all__ = ["Finished", "GuardedProcess", "descendants", "keep_bytecode", "run", "wait_until"]
 
 _GUARD = Path(__file__).with_name("guard.py")
 
@@ -220,6 +220,15 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str, int
         if time.monotonic() >= deadline:
             raise AssertionError(f"not within {timeout_s:g} s: {what}")
         time.sleep(interval_s)
+
+
+def keep_bytecode() -> None:
+    """Let this process and those that it starts keep the bytecode of modules, as they do in tox.
+
+    With ``PYTHONDONTWRITEBYTECODE`` each process of pytest would compile all tests, and each child all of the package.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def descendants(pid: int | None = None) -> dict[int, str]:

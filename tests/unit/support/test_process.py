@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.process import GuardedProcess, descendants, run, wait_until
+from tests.support.process import GuardedProcess, descendants, keep_bytecode, run, wait_until
 
 pytestmark = pytest.mark.concurrent
 
@@ -106,3 +106,15 @@ def test_a_command_ends_when_its_guard_is_killed() -> None:
         (command,) = descendants(process.pid)
         os.kill(process.pid, signal.SIGKILL)
         wait_until(lambda: not _alive(command), 60, "the end of the command")
+
+
+def test_children_keep_bytecode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "imported.py").touch()
+
+    keep_bytecode()
+    run([sys.executable, "-c", "import imported"], cwd=tmp_path).check()
+
+    assert not sys.dont_write_bytecode
+    assert len(list((tmp_path / "__pycache__").iterdir())) == 1
