@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from pyconsumer.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from pyconsumer.broker.access.authorizer import Authorizer, parse_super_users
 from pyconsumer.broker.access.store import AclStore
@@ -51,6 +53,7 @@ def lists(seed: int) -> Iterator[tuple[str, bool, list[AclBinding], list[tuple]]
         yield chance.choice(["", "", "", "User:a", "User:b;Group:a"]), chance.random() < 0.3, sorted(acls), questions
 
 
+@pytest.mark.slow
 def test_each_answer_is_that_of_kafkas_authorizer(tmp_path: Path) -> None:
     need_jars()
     lines, ours, asked = [], [], []

@@ -102,7 +102,7 @@ class Access:
         self._authorizer = authorizer
         self._principal = principal
         self._host = java_address(client_host)
-        self._api = ApiKey(api_key).name
+        self._api = _API_NAMES[api_key]
         #: The rows of the table for this request.
         self.rules: tuple[Rule, ...] = rules_of(api_key, version)
 
@@ -168,6 +168,7 @@ class Access:
         return error_of(kind)
 
 
+_API_NAMES: Final[dict[int, str]] = {int(key): key.name for key in ApiKey}
 _LINE: Final = "%s is %s %s on %s %s from %s (%s)"
 
 _addresses: dict[str, str] = {}

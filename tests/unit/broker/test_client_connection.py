@@ -91,6 +91,7 @@ class Client:
             clock=world.clock,
             timer=world.timer,
             faults=None,
+            authorizer=None,
             logs=SimpleNamespace(folder=None),
             group_coordinator=world.coordinator,
             controller=SimpleNamespace(features={}, features_epoch=0),

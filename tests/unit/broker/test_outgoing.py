@@ -472,7 +472,10 @@ class Peer:
     def __init__(self, loop: Loop, turns: SendTurns, folder: Path | None) -> None:
         self.loop = loop
         broker: Any = SimpleNamespace(
-            logs=SimpleNamespace(folder=folder), faults=None, controller=SimpleNamespace(features={}, features_epoch=0)
+            logs=SimpleNamespace(folder=folder),
+            faults=None,
+            authorizer=None,
+            controller=SimpleNamespace(features={}, features_epoch=0),
         )
         broker.clock = SimpleNamespace(now=lambda: 0.0, wall_ms=lambda: 0)
         owner: Any = SimpleNamespace(

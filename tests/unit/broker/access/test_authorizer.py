@@ -1,0 +1,86 @@
+"""The authorizer's memory, super users and addresses, and the files of the rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pyconsumer.acls import AclFilter, AclOperation, ResourceType, parse_acl
+from pyconsumer.broker.access.authorizer import Access, Authorizer, java_address, parse_super_users
+from pyconsumer.broker.access.store import AclStore
+from pyconsumer.broker.access.table import rules_of
+from pyconsumer.broker.config import BrokerConfig
+from pyconsumer.broker.controller import Controller
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.api_keys import ApiKey
+
+QUESTION = ("User:alice", "127.0.0.1", AclOperation.READ, ResourceType.TOPIC, "t")
+
+
+def test_a_change_holds_for_the_next_question() -> None:
+    store = AclStore(lambda undo, change: None)
+    authorizer = Authorizer(store)
+    assert not authorizer.allows(*QUESTION)
+    store.create(parse_acl("alice: READ topic t"))
+    assert authorizer.allows(*QUESTION)
+    store.delete([AclFilter()])
+    assert not authorizer.allows(*QUESTION)
+
+
+def test_a_change_that_cannot_be_stored_has_no_effect() -> None:
+    def fail(undo, change) -> None:
+        undo()
+        raise OSError("disk full")
+
+    store = AclStore(fail)
+    authorizer = Authorizer(store)
+    with pytest.raises(OSError, match="disk full"):
+        store.create(parse_acl("alice: READ topic t"))
+    assert not authorizer.allows(*QUESTION)
+    assert len(store) == 0
+
+
+def test_rules_are_in_the_files_as_soon_as_they_hold(tmp_path: Path) -> None:
+    first = Controller(tmp_path, BrokerConfig({}))
+    first.acls.create(parse_acl("alice: READ,WRITE topic t"))
+    assert json.loads((tmp_path / "cluster.json").read_text())["format"] == 3
+    first.acls.delete([AclFilter(operation=AclOperation.WRITE)])
+    second = Controller(tmp_path, BrokerConfig({}))  # as after kill -9
+    assert [str(acl) for acl in second.acls.matching(AclFilter())] == ["alice: READ topic t"]
+    second.acls.delete([AclFilter()])
+    second.close()
+    third = Controller(tmp_path, BrokerConfig({}))
+    assert len(third.acls) == 0
+    assert json.loads((tmp_path / "cluster.json").read_text())["format"] == 3
+
+
+def test_super_users() -> None:
+    assert parse_super_users(" User:a; User:CN=b,O=c ;") == {"User:a", "User:CN=b,O=c"}
+    assert parse_super_users(None) == frozenset()
+    with pytest.raises(ConfigurationError, match="'a' has no type: write User:a"):
+        parse_super_users("a")
+    assert Authorizer(AclStore(lambda undo, change: None), parse_super_users("User:alice")).allows(*QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("/127.0.0.1", "127.0.0.1"),
+        ("/::1", "0:0:0:0:0:0:0:1"),
+        ("/fe80::1%eth0", "fe80:0:0:0:0:0:0:1"),
+        ("/::ffff:10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_addresses_are_written_as_java_does(address: str, expected: str) -> None:
+    assert java_address(address) == expected
+
+
+def test_an_api_that_the_table_has_forgotten_is_refused() -> None:
+    assert rules_of(ApiKey.API_VERSIONS, 0) == ()
+    with pytest.raises(LookupError, match="has no row for API 999"):
+        rules_of(999, 0)
+    access = Access(Authorizer(AclStore(lambda undo, change: None)), "User:alice", "/h", ApiKey.FETCH, 12)
+    with pytest.raises(LookupError, match="no row of FETCH for GROUP"):
+        access.may(ResourceType.GROUP, "g")

@@ -1,0 +1,93 @@
+"""Lines of rules, and filters of rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyconsumer.acls import (
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+    parse_acl,
+)
+from pyconsumer.errors import ConfigurationError
+
+TOPIC, READ = ResourceType.TOPIC, AclOperation.READ
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("alice: READ topic orders", AclBinding(TOPIC, "orders", "User:alice", READ)),
+        ("  allow  alice :  read  TOPIC  orders ", AclBinding(TOPIC, "orders", "User:alice", READ)),
+        ("*: READ topic *", AclBinding(TOPIC, "*", "User:*", READ)),
+        ("Group:ops: READ topic a", AclBinding(TOPIC, "a", "Group:ops", READ)),
+        ("CN=x,O=y: READ topic a", AclBinding(TOPIC, "a", "User:CN=x,O=y", READ)),
+        ("alice: READ topic a from ::1", AclBinding(TOPIC, "a", "User:alice", READ, "::1")),
+        ("alice: READ topic from", AclBinding(TOPIC, "from", "User:alice", READ)),
+        (
+            "deny eve: ALL transactional_id pay-* from 10.0.0.1",
+            AclBinding(
+                ResourceType.TRANSACTIONAL_ID,
+                "pay-",
+                "User:eve",
+                AclOperation.ALL,
+                "10.0.0.1",
+                AclPermission.DENY,
+                PatternType.PREFIXED,
+            ),
+        ),
+        (
+            "alice: IDEMPOTENT_WRITE cluster",
+            AclBinding(ResourceType.CLUSTER, "kafka-cluster", "User:alice", AclOperation.IDEMPOTENT_WRITE),
+        ),
+    ],
+)
+def test_a_line_is_read_and_written_again(line: str, expected: AclBinding) -> None:
+    assert parse_acl(line) == [expected]
+    assert parse_acl(str(expected)) == [expected]
+
+
+def test_several_operations_are_several_rules() -> None:
+    assert [str(acl) for acl in parse_acl("alice: READ, WRITE topic a")] == [
+        "alice: READ topic a",
+        "alice: WRITE topic a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("", "is no rule of access"),
+        ("alice READ topic a", "is no rule of access"),
+        ("alice: READ", "is no rule of access"),
+        ("alice: READ topic", "names no topic"),
+        ("alice: READ topic a b", "is no rule of access"),
+        ("alice: ANY topic a", "'ANY' is none of ALL, READ"),
+        ("alice: READ unknown a", "'unknown' is none of TOPIC, GROUP"),
+        ("alice: READ cluster mine", "no name other than kafka-cluster"),
+    ],
+)
+def test_a_line_that_is_no_rule(line: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        parse_acl(line)
+
+
+def test_filters() -> None:
+    literal, prefix, everything = (parse_acl(f"alice: READ topic {name}")[0] for name in ("ab", "a*", "*"))
+    all_of_them = [literal, prefix, everything]
+
+    def found(wanted: AclFilter) -> list[AclBinding]:
+        return list(filter(wanted.matches, all_of_them))
+
+    assert found(AclFilter()) == all_of_them
+    assert found(AclFilter(name="ab", pattern_type=PatternType.MATCH)) == all_of_them
+    assert found(AclFilter(name="abc", pattern_type=PatternType.MATCH)) == [prefix, everything]
+    assert found(AclFilter(name="a")) == [prefix]
+    assert found(AclFilter(pattern_type=PatternType.PREFIXED)) == [prefix]
+    assert found(AclFilter(principal="User:bob")) == []
+    assert found(AclFilter(host="10.0.0.1")) == []
+    assert [found(AclFilter.of(acl)) for acl in all_of_them] == [[acl] for acl in all_of_them]
