@@ -35,10 +35,14 @@ class Observation:
         self._metrics = metrics
         self._buffer = buffer
         self._fetch = 0  # that iteration has told of
+        self._client = Client(self._config.client_id, self._config.group_id)
 
     def client(self) -> Client:
         """Return this consumer's names."""
-        return Client(self._config.client_id, self._config.group_id, self._metadata.cluster_id)
+        found = self._client
+        if found.cluster_id is not self._metadata.cluster_id:
+            found = self._client = Client(self._config.client_id, self._config.group_id, self._metadata.cluster_id)
+        return found
 
     def polled(self, found: Mapping[TopicPartition, Sequence[Any]]) -> None:
         """Tell of the records of a poll."""

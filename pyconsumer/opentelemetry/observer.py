@@ -157,6 +157,8 @@ class Observer:
 
     @_quiet
     def received(self, client: Client, polled: Mapping[TopicPartition, Sequence[Any]], seconds: float) -> None:
+        if self._drops_roots and self.meters is None and not _has_parent(None):
+            return
         counts = None
         if self.meters is not None or len(polled) > 1:
             counts = [(tp, len(records)) for tp, records in polled.items()]

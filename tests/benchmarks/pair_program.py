@@ -97,13 +97,7 @@ def observe(name: str) -> None:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider, sampling
 
     from pyconsumer.opentelemetry import PyconsumerInstrumentor
-
-    class Drops(sampling.Sampler):
-        def should_sample(self, *_: Any, **__: Any) -> sampling.SamplingResult:
-            return sampling.SamplingResult(sampling.Decision.DROP)
-
-        def get_description(self) -> str:
-            return "drops all"
+    from tests.support.spans import Drops
 
     sampler = {"drops": Drops(), "always_off": sampling.ALWAYS_OFF, "always_on": sampling.ALWAYS_ON}[name]
     provider = TracerProvider(sampler=sampler)

@@ -13,10 +13,21 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
 
-__all__ = ["OtlpReceiver", "Recorder", "recording"]
+__all__ = ["Drops", "OtlpReceiver", "Recorder", "recording"]
+
+
+class Drops(Sampler):
+    """Drops all spans, as a sampler of an application."""
+
+    def should_sample(self, *_: Any, **__: Any) -> SamplingResult:
+        return SamplingResult(Decision.DROP)
+
+    def get_description(self) -> str:
+        return "drops all"
 
 
 class Recorder:

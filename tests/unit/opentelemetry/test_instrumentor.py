@@ -17,10 +17,8 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import (
     ALWAYS_OFF,
-    Decision,
     ParentBased,
     Sampler,
-    SamplingResult,
     TraceIdRatioBased,
 )
 
@@ -29,7 +27,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
 from pyconsumer.telemetry import Client, hooks
-from tests.support.spans import recording
+from tests.support.spans import Drops, recording
 
 _NOWHERE = "127.0.0.1:1"
 
@@ -45,16 +43,6 @@ def servers() -> Iterator[str]:
     with EmbeddedCluster() as cluster:
         cluster.create_topic("t", 1)
         yield cluster.bootstrap_servers
-
-
-class _Drops(Sampler):
-    """Drops all spans, as a sampler of an application."""
-
-    def should_sample(self, *_: Any, **__: Any) -> SamplingResult:
-        return SamplingResult(Decision.DROP)
-
-    def get_description(self) -> str:
-        return "drops all"
 
 
 def test_the_entry_point_is_the_class() -> None:
@@ -123,7 +111,7 @@ def test_a_sampler_that_drops_all_roots_costs_no_span(servers: str, root: Sample
 
 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with recording(sampler=_Drops(), metrics=False) as recorder:
+    with recording(sampler=Drops(), metrics=False) as recorder:
         with KafkaProducer(bootstrap_servers=servers) as producer:
             producer.send("t", b"dropped").get(30)
         with KafkaConsumer("t", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
