@@ -329,15 +329,18 @@ class ShareFetcher:
             error = for_code(code, f"share session with broker {session.node_id}{detail}")
             session.on_refusal(code, retry_at)
             _log.info("%s", error)
+        elif isinstance(error, UnsupportedVersionError) and session.is_open:
+            session.on_unsent()
+            error = UnsupportedVersionError(f"the broker does not renew locks (KIP-1222, Apache Kafka 4.2): {error}")
         else:
             session.on_failure(retry_at)
             self._metadata.request_update()
+            if isinstance(error, UnsupportedVersionError):
+                error = UnsupportedVersionError(f"{UNSUPPORTED}; {error}")
         if not session.is_open:
             self._lose(session, error)
         for queued in queue:
             self._finish(queued, error)
-        if isinstance(error, UnsupportedVersionError):
-            error = UnsupportedVersionError(f"{UNSUPPORTED}; {error}")
         # A broker of 4.3.1 says UNKNOWN_SERVER_ERROR while a topic is deleted. Java retries it, too.
         passes = error.retriable or isinstance(error, UnknownServerError)
         if not passes and not any(type(known) is type(error) for known in self._errors):
