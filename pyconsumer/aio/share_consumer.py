@@ -88,7 +88,9 @@ class AsyncKafkaShareConsumer(ShareCalls[K, V], AsyncShareConsumer[K, V]):
         driver.bind()
         guard.begin("poll")
         try:
+            delegate.note_returned()
             self._end_iteration()
+            self._yielded = None
             if self._network.wakeup_waits:
                 self._network.raise_wakeup()
             now = self._now()
@@ -121,9 +123,7 @@ class AsyncKafkaShareConsumer(ShareCalls[K, V], AsyncShareConsumer[K, V]):
             if found.is_empty:
                 raise StopAsyncIteration
             self._ahead = [*found.records()][::-1]
-        record = self._ahead.pop()
-        self._delegate.accept_before(record)
-        return record
+        return self._next_record()
 
     async def close(self, timeout_ms: float | None = None) -> None:
         if self._closing is None:
@@ -138,6 +138,7 @@ class AsyncKafkaShareConsumer(ShareCalls[K, V], AsyncShareConsumer[K, V]):
             loop = self._bind()
             self._guard.enter()
             self._end_iteration()
+            self._accept_yielded()
             self._guard.begin_closing()
             self._closing = loop.create_task(self._close(deadline), name="close AsyncKafkaShareConsumer")
         await asyncio.shield(self._closing)

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from pyconsumer import AcknowledgeType, KafkaConsumer, KafkaProducer, KafkaShareConsumer, TopicPartition
-from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.admin import KafkaAdminClient, NewTopic
+from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import (
     GroupIdNotFoundError,
     IllegalStateError,
@@ -299,8 +300,6 @@ def test_a_topic_that_is_created_again_is_read_from_its_beginning(world: ShareWo
         wait_until(lambda: topic not in admin.list_topics(), 10, "the topic is gone")
     consumer.poll(timeout_ms=500)
     with KafkaAdminClient(bootstrap_servers=world.servers) as admin:
-        from pyconsumer.admin import NewTopic
-
         admin.create_topics([NewTopic(topic, 1, 1)])
     world.send(topic, [b"new"])
     assert take(consumer, 1)[0].value == b"new"
@@ -370,6 +369,15 @@ def test_a_broker_without_the_feature_says_how_to_enable_it() -> None:
             "t", bootstrap_servers=kafka.bootstrap_servers, group_id="g"
         )
         with consumer, pytest.raises(UnsupportedVersionError, match=r"share\.version"):
+            take(consumer, 1)
+
+
+def test_the_embedded_broker_does_not_serve_share_groups_yet() -> None:
+    with EmbeddedCluster(data_dir=":memory:") as cluster:
+        consumer: KafkaShareConsumer[bytes, bytes] = KafkaShareConsumer(
+            "t", bootstrap_servers=cluster.bootstrap_servers, group_id="g"
+        )
+        with consumer, pytest.raises(UnsupportedVersionError, match=r"Apache Kafka 4\.2"):
             take(consumer, 1)
 
 

@@ -377,6 +377,10 @@ class _NoThread:
     def __init__(self, core: GroupMember, lock: RLock, **options: Any) -> None:
         self._core = core
 
+    @classmethod
+    def of_client(cls, core: GroupMember, lock: RLock, *args: Any, **options: Any) -> _NoThread:
+        return cls(core, lock)
+
     def start(self) -> None: ...
 
     def set_brokers(self, brokers: Any) -> None: ...

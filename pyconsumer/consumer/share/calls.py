@@ -93,6 +93,7 @@ class ShareCalls(ShareImmediateCalls, Generic[K, V]):
         self.config = delegate.config
         self._network = delegate.client
         self._ahead: list[ConsumerRecord[Any, Any]] = []  # of the last poll, for iteration, the next one last
+        self._yielded: ConsumerRecord[Any, Any] | None = None  # by iteration, since the last poll
         self._guard = self._make_guard()
         self._released = False
         try:
@@ -123,6 +124,16 @@ class ShareCalls(ShareImmediateCalls, Generic[K, V]):
         """Drop the connections of a consumer that was not closed."""
 
     # -- the calls ---------------------------------------------------------------------------------------------------
+
+    def _next_record(self) -> ConsumerRecord[Any, Any]:
+        """Take the next record for iteration."""
+        record = self._yielded = self._ahead.pop()
+        return record
+
+    def _accept_yielded(self) -> None:
+        """Accept what iteration has yielded before its last record, because the consumer is being closed."""
+        if self._yielded is not None:
+            self._delegate.accept_before(self._yielded)
 
     def _end_iteration(self) -> None:
         """Take back what iteration has not yielded, before another call."""

@@ -70,10 +70,12 @@ class KafkaShareConsumer(ShareCalls[K, V], ShareConsumer[K, V]):
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         delegate = self._delegate
+        delegate.note_returned()
         try:
             try:
                 self._guard.begin("poll")
                 self._end_iteration()
+                self._yielded = None
                 client = self._network
                 if client.wakeup_waits:
                     client.raise_wakeup()
@@ -97,9 +99,7 @@ class KafkaShareConsumer(ShareCalls[K, V], ShareConsumer[K, V]):
             if found.is_empty:
                 raise StopIteration
             self._ahead = [*found.records()][::-1]
-        record = self._ahead.pop()
-        self._delegate.accept_before(record)
-        return record
+        return self._next_record()
 
     def commit(self, timeout_ms: float | None = None) -> CommitResults:
         with self._guard:
@@ -115,6 +115,7 @@ class KafkaShareConsumer(ShareCalls[K, V], ShareConsumer[K, V]):
         with self._guard:
             self._guard.refuse_in_callback("close")
             self._end_iteration()
+            self._accept_yielded()
             limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
             deadline = self._deadline(limit_ms)
             try:

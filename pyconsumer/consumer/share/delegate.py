@@ -8,8 +8,9 @@ Rules
    that a Ctrl-C kept from the application, renewed records, buffered records. Only if there are none, it fetches.
 3. While a renewal is on its way, nothing is fetched (as in Java 4.3.1). Renewed records are returned alone.
 4. No wait and no error comes between the take of records and their return. So a wakeup or a cancelled call keeps them.
-5. Iteration takes the records of a poll one by one. Each step accepts the record before, in implicit mode. What it has
-   not yielded when another call comes is taken back: it is returned again, and no commit accepts it.
+5. Iteration takes the records of a poll one by one. What it has not yielded when another call comes is taken back: it
+   is returned again, and no commit accepts it. ``close`` accepts what was yielded before the last record: asking for a
+   record says that the ones before are processed.
 6. ``close`` sends what is acknowledged and ends the sessions, by which the brokers release everything else. In implicit
    mode the records of the last poll are released: nobody has said that they were processed. Then it leaves the group.
 7. Every step ends at its deadline, with dead brokers, too.
@@ -162,7 +163,6 @@ class ShareDelegate:
 
     def _settle_poll(self) -> None:
         """Settle the records of the poll before (rule 1)."""
-        self._unseen = []
         if not self._delivered:
             return
         if self.config.is_explicit:
@@ -343,15 +343,18 @@ class ShareDelegate:
         if self.config.is_explicit:
             return
         tp = TopicPartition(record.topic, record.partition)
-        kept: list[Delivery] = []
         for at, delivery in enumerate(self._delivered):
             if delivery.source.topic_partition == tp and delivery.holds(record.offset):
                 rest = delivery.split(record.offset)
                 kept = ([] if rest is None else [rest]) + self._delivered[at + 1 :]
                 self._delivered = self._delivered[: at + 1]
-                break
-        self._settle(None)
-        self._delivered = kept
+                self._settle(None)
+                self._delivered = kept
+                return
+
+    def note_returned(self) -> None:
+        """Record that the records of the last poll have reached the application."""
+        self._unseen = []
 
     def on_interrupt(self, error: BaseException) -> None:
         """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are kept."""

@@ -62,6 +62,9 @@ _log = logging.getLogger("pyconsumer.consumer")
 Outcome = Callable[[Queued, KafkaError | None], object]
 """Is called once for acknowledgements, with their error or None."""
 
+Place = tuple[bytes, int]
+"""A partition, as requests and responses name it: the topic's id and the number."""
+
 #: Errors of a partition after which its leader must be looked up again.
 _MOVED: Final = frozenset(
     (
@@ -190,7 +193,7 @@ class ShareFetcher:
         request = fetch_request(self._config, self._member_id(), epoch, added, forgotten, queue)
         self._sent[session.node_id] = queue
         future = self._client.send(session.node_id, ShareFetchRequest, request)
-        future.add_callback(partial(self._on_fetch, session, {key: key for key in wanted}, self._clock.now()))
+        future.add_callback(partial(self._on_fetch, session, {_place(key): key for key in wanted}, self._clock.now()))
 
     def send_acknowledgements(self, *, unless: Mapping[int, Collection[Key]] | None = None) -> bool:
         """Send the queued acknowledgements alone. Return whether anything was sent.
@@ -224,7 +227,7 @@ class ShareFetcher:
     # -- responses ---------------------------------------------------------------------------------------------------
 
     def _on_fetch(
-        self, session: ShareSession, asked: Mapping[Key, Key], sent_at: float, future: RequestFuture[ClientResponse]
+        self, session: ShareSession, asked: Mapping[Place, Key], sent_at: float, future: RequestFuture[ClientResponse]
     ) -> None:
         queue = self._sent.pop(session.node_id, [])
         message = self._message(session, queue, future)
@@ -237,15 +240,15 @@ class ShareFetcher:
             self.lock_timeout_ms = message.acquisition_lock_timeout_ms
         locked_until = sent_at + message.acquisition_lock_timeout_ms / 1000
         sizes: dict[str, int] = {}
-        results: dict[Key, int] = {}
+        results: dict[Place, int] = {}
         for topic in message.responses:
             topic_id = bytes(topic.topic_id)
             for part in topic.partitions:
-                name = self._metadata.topic_name(topic_id)
-                key = Key(topic_id, TopicPartition(name or "", part.partition_index))
-                results[key] = part.acknowledge_error_code
-                if key in asked:
-                    self._take(Source(session.node_id, *key), part, message.node_endpoints, locked_until, sizes)
+                place = topic_id, part.partition_index
+                results[place] = part.acknowledge_error_code
+                if place in asked:
+                    source = Source(session.node_id, *asked[place])
+                    self._take(source, part, message.node_endpoints, locked_until, sizes)
         self._metrics.on_fetch(now - sent_at, sizes, message.throttle_time_ms, now)
         self._report(queue, results)
 
@@ -302,14 +305,11 @@ class ShareFetcher:
         assert isinstance(message, ShareAcknowledgeResponse)
         if message.acquisition_lock_timeout_ms > 0:
             self.lock_timeout_ms = message.acquisition_lock_timeout_ms
-        results: dict[Key, int] = {}
+        results: dict[Place, int] = {}
         for topic in message.responses:
             topic_id = bytes(topic.topic_id)
             for part in topic.partitions:
-                for queued in queue:
-                    key = Key(*queued.source[1:])
-                    if key.topic_id == topic_id and key.topic_partition.partition == part.partition_index:
-                        results[key] = part.error_code
+                results[topic_id, part.partition_index] = part.error_code
         self._report(queue, results)
 
     def _message(
@@ -329,15 +329,18 @@ class ShareFetcher:
             error = for_code(code, f"share session with broker {session.node_id}{detail}")
             session.on_refusal(code, retry_at)
             _log.info("%s", error)
+        elif isinstance(error, UnsupportedVersionError) and session.is_open:
+            session.on_unsent()
+            error = UnsupportedVersionError(f"the broker does not renew locks (KIP-1222, Apache Kafka 4.2): {error}")
         else:
             session.on_failure(retry_at)
             self._metadata.request_update()
+            if isinstance(error, UnsupportedVersionError):
+                error = UnsupportedVersionError(f"{UNSUPPORTED}; {error}")
         if not session.is_open:
             self._lose(session, error)
         for queued in queue:
             self._finish(queued, error)
-        if isinstance(error, UnsupportedVersionError):
-            error = UnsupportedVersionError(f"{UNSUPPORTED}; {error}")
         # A broker of 4.3.1 says UNKNOWN_SERVER_ERROR while a topic is deleted. Java retries it, too.
         passes = error.retriable or isinstance(error, UnknownServerError)
         if not passes and not any(type(known) is type(error) for known in self._errors):
@@ -376,9 +379,9 @@ class ShareFetcher:
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
-    def _report(self, queue: Iterable[Queued], results: Mapping[Key, int]) -> None:
+    def _report(self, queue: Iterable[Queued], results: Mapping[Place, int]) -> None:
         for queued in queue:
-            code = results.get(Key(*queued.source[1:]), Errors.INVALID_RECORD_STATE)
+            code = results.get(_place(queued.source), Errors.INVALID_RECORD_STATE)
             if not code:
                 self._finish(queued, None)
                 continue
@@ -414,3 +417,7 @@ class ShareFetcher:
             if piece.delivery is not None:
                 piece.delivery.lock_until(now + (self.lock_timeout_ms or 0) / 1000)
                 self.renewed.append(piece.delivery)
+
+
+def _place(of: Key | Source) -> Place:
+    return of.topic_id, of.topic_partition.partition

@@ -162,6 +162,10 @@ class ShareSession:
         else:
             self.epoch = max(1, self.epoch + 1) if self.is_open else OPEN_SESSION_EPOCH
 
+    def on_unsent(self) -> None:
+        """Record that a request was never sent, because the broker does not have its version."""
+        self.is_busy = False
+
     def on_failure(self, retry_at: float) -> None:
         """Record that a request got no response (rule 3)."""
         self.is_busy = False
