@@ -109,12 +109,11 @@ class CompletedFetch:
         is_paused: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
         raw: decoded records that are not deserialized yet.
         ready: records that were decoded ahead for iteration. The next record is the last in the list.
-        waits: the offset of a record whose schema is awaited, the columns that need it, and what is awaited. Until it
-            arrives, the same columns are not decoded again. None if nothing is known to be awaited.
     """
 
     __slots__ = (
         "_source",
+        "_waits",
         "blocks",
         "charged",
         "charged_decompressed",
@@ -129,7 +128,6 @@ class CompletedFetch:
         "ready",
         "state",
         "topic_partition",
-        "waits",
     )
 
     def __init__(
@@ -153,7 +151,7 @@ class CompletedFetch:
         self.dropped = self.is_paused = self.is_begun = False
         self._source = buffer, check_crcs, aborted, form
         self.raw = self.ready = _NO_RECORDS
-        self.waits: tuple[int, object, PendingError] | None = None
+        self._waits: tuple[int, object, PendingError] | None = None
         self.cursor = cursor = Cursor(
             tp, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted, form=form
         )
@@ -300,6 +298,26 @@ class CompletedFetch:
         buffer, *rest = self._source
         self._source = bytes(buffer), *rest  # type: ignore[assignment]
         self.restart(offset)
+
+    def wait_for(self, offset: int, reader: object, error: PendingError) -> None:
+        """Note what the next record waits for, so that the same columns are not decoded at each wake.
+
+        Args:
+            offset: the offset of the record.
+            reader: the identity of the columns.
+            error: has what is awaited.
+        """
+        self._waits = offset, reader, error
+
+    def awaited(self, reader: object) -> PendingError | None:
+        """Return the error of :meth:`wait_for` if the same record still waits for the same columns."""
+        if self._waits is None:
+            return None
+        offset, of, error = self._waits
+        if offset == self.next_offset and of == reader and not error.arrival.done():
+            return error
+        self._waits = None
+        return None
 
     def restart(self, offset: int) -> None:
         """Read again from an offset. Records that were decoded ahead are dropped."""

@@ -333,7 +333,7 @@ class FetchBuffer:
             if fetch is None:
                 break
             start = offset = fetch.next_offset
-            stop: Exception | None = self._awaited(fetch, typed.reader)
+            stop: Exception | None = fetch.awaited(typed.reader)
             is_decoded = stop is None
             count = used = 0
             try:
@@ -354,7 +354,7 @@ class FetchBuffer:
                 fetch.restart(offset if used else start)
             if not used and (stop is not None or count):
                 if isinstance(stop, PendingError):
-                    fetch.waits = start, typed.reader, stop
+                    fetch.wait_for(start, typed.reader, stop)
                 if stop is None or collected:
                     break
                 if self._set_aside(fetch, stop):
@@ -370,17 +370,6 @@ class FetchBuffer:
             if used < count:
                 break
         return collected
-
-    @staticmethod
-    def _awaited(fetch: CompletedFetch, reader: object) -> PendingError | None:
-        """Return the error of a fetch whose first row still waits for the same schema, without decoding it again."""
-        if fetch.waits is None:
-            return None
-        offset, of, error = fetch.waits
-        if offset == fetch.next_offset and of == reader and not error.arrival.done():
-            return error
-        fetch.waits = None
-        return None
 
     def _waiting_bytes(self, most: int) -> int:
         """Return the size of the record sets in the queue, at most ``most``."""
