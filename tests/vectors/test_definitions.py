@@ -40,12 +40,6 @@ LEFT_OUT = {
         "DescribeUserScramCredentials",
         "AlterUserScramCredentials",
     ),
-    "delegation tokens": (
-        "CreateDelegationToken",
-        "RenewDelegationToken",
-        "ExpireDelegationToken",
-        "DescribeDelegationToken",
-    ),
     "replicas, disks and the quorum: one process has all of them": (
         "AlterReplicaLogDirs",
         "AlterPartitionReassignments",
