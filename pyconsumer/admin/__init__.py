@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pyconsumer.admin.client import KafkaAdminClient
+from pyconsumer.admin.delegation_tokens import DelegationToken
 from pyconsumer.admin.types import (
     ClusterDescription,
     ConfigEntry,
@@ -29,6 +30,7 @@ __all__ = [
     "ConfigEntry",
     "ConfigResource",
     "ConfigResourceType",
+    "DelegationToken",
     "GroupDescription",
     "GroupListing",
     "HangingTransaction",
