@@ -11,6 +11,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from pyconsumer.background_log import stay_in_background
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.generic import SaslMechanism, TokenProvider
 
@@ -77,7 +78,7 @@ class AwsMskIam:
             if time.time() < self._fresh_until:
                 return self._token
             if self._pending is None or self._pending.done():
-                with_thread = ThreadPoolExecutor(1, thread_name_prefix="pyconsumer-aws")
+                with_thread = ThreadPoolExecutor(1, "pyconsumer-aws", stay_in_background)
                 self._pending = with_thread.submit(self._sign)
                 with_thread.shutdown(wait=False)
             # Each login has a future of its own: one that gives up cancels it.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pyconsumer.acls import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType, parse_acl
 from pyconsumer.admin.client import KafkaAdminClient
+from pyconsumer.admin.delegation_tokens import DelegationToken
 from pyconsumer.admin.types import (
     AclDeletion,
     ClusterDescription,
@@ -40,6 +41,7 @@ __all__ = [
     "ConfigEntry",
     "ConfigResource",
     "ConfigResourceType",
+    "DelegationToken",
     "GroupDescription",
     "GroupListing",
     "HangingTransaction",

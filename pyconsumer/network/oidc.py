@@ -127,6 +127,14 @@ def _request(config: ClientConfig) -> tuple[dict[str, str], dict[str, str]]:
     return headers, form
 
 
+class _Http(http.client.HTTPConnection):
+    response_class = TimedResponse
+
+
+class _Https(http.client.HTTPSConnection):
+    response_class = TimedResponse
+
+
 def _post(config: ClientConfig, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
     parts = urlsplit(url)
     place = f"the token end point {shown_address(url)}"
@@ -138,10 +146,9 @@ def _post(config: ClientConfig, url: str, headers: dict[str, str], body: bytes) 
             context = ssl.create_default_context(cafile=config.sasl_oauthbearer_cafile)
         except (ssl.SSLError, OSError) as error:
             raise LoginRefused(f"sasl_oauthbearer_cafile: {error}") from None
-        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=connect_s, context=context)
+        connection = _Https(parts.hostname or "", parts.port, timeout=connect_s, context=context)
     else:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=connect_s)
-    connection.response_class = TimedResponse
+        connection = _Http(parts.hostname or "", parts.port, timeout=connect_s)
     try:
         connection.connect()
         time_of_request.begin(time.monotonic() + wait_s)

@@ -2,7 +2,7 @@
 
 A socket's own timeout begins again with each piece, so a slow server could hold a request for ever.
 
-For connections of :mod:`http.client`, and of libraries that are made on it. The connections of brokers are elsewhere.
+For connections of ``http.client``, and of libraries that are made on it. The connections of brokers are elsewhere.
 """
 
 from __future__ import annotations

@@ -182,7 +182,6 @@ class Member:
     def __init__(self, login: SharedLogin) -> None:
         self._login = login
         self._leave = weakref.finalize(self, login.leave, id(self))
-        self._leave.atexit = False
 
     def token(self) -> str | Future[str]:
         """Return the token, or a future of it."""

@@ -28,7 +28,7 @@ contradict each other are an error too. Durations are whole milliseconds, sizes 
 
 The order of the module: the machinery (:class:`Config`, :class:`Settings`), then the settings that every client has
 (:data:`CLIENT_SETTINGS`, :class:`ClientConfig`). A setting and the kinds of its values are in :mod:`.kinds`. The table
-of TLS and SASL is in :mod:`.security`. Nothing here knows what a setting does: :mod:`pyconsumer.network` turns the
+of TLS and SASL is in :mod:`.security`. No module here uses a setting: :mod:`pyconsumer.network` turns the
 settings of connections into addresses, TLS contexts and the like.
 """
 
@@ -174,7 +174,7 @@ class Settings(Generic[ConfigT]):
             its default.
         config_class: the class of the objects that :meth:`build` returns.
         hints: for names of settings that only other clients have, the advice in the error message.
-        switched_off: for such names, the values that only say what is so here, in lower case. ``*`` is any value.
+        switched_off: for such names, the values that change nothing here, in lower case. ``*`` is any value.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class Settings(Generic[ConfigT]):
         return self._by_any_name.get(name)
 
     def ignores(self, name: object, value: object) -> bool:
-        """Return whether a setting of another client only says what is so here: it is accepted without an effect."""
+        """Return whether a setting of another client describes this one, too: it is accepted without an effect."""
         if not isinstance(name, str):
             return False
         legal = self.switched_off.get(name.lower().replace(".", "_"))

@@ -55,18 +55,18 @@ _JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class PemText(Secret):
-    """PEM as a string. ``what`` names the blocks that it must have, such as ``CERTIFICATE``."""
+    """PEM as a string. ``block`` is the kind of block in it, such as ``CERTIFICATE``."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, block: str) -> None:
         super().__init__(nullable=True)
-        self.what = what
+        self.block = block
 
     def check(self, value: Any) -> str:
         text: str = super().check(value)
         # A properties file, or a variable, may have the two characters \n for the end of a line.
         text = text.replace("\\n", "\n")
-        if not re.search(rf"-----BEGIN [A-Z0-9 ]*{self.what}-----", text):
-            raise ValueError(f"it must be PEM text with -----BEGIN ... {self.what}-----")
+        if not re.search(rf"-----BEGIN [A-Z0-9 ]*{self.block}-----", text):
+            raise ValueError(f"it must be PEM text with -----BEGIN ... {self.block}-----")
         return text
 
 
@@ -90,14 +90,14 @@ class _Jaas(Kind):
 
 
 class _Endpoint(Choice):
-    """How the name in a certificate is checked: ``https``, or ``none`` or nothing for not at all."""
+    """A check of the name in a certificate: ``https``. ``none``, or empty text, is no check."""
 
     def __init__(self) -> None:
-        super().__init__("https", "none", "", nullable=True)
+        super().__init__("https", "none", nullable=True)
 
     def check(self, value: Any) -> str:
         try:
-            return super().check(value)
+            return super().check(value if value != "" else "none")
         except ValueError:
             raise ValueError(f"it must be https or empty, not {value!r}") from None
 
@@ -732,7 +732,7 @@ def _take_login(values: dict[str, Any], login: Login, given: frozenset[str]) -> 
 
 
 def _finish_tokens(values: dict[str, Any]) -> None:
-    """Check what gives tokens: a provider of the program, or the settings of an end point."""
+    """Check the source of tokens: a provider of the program, or the settings of an end point."""
     url = values["sasl_oauthbearer_token_endpoint_url"]
     if values["sasl_oauth_token_provider"] is not None:
         if url is not None:

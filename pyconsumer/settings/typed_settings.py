@@ -102,7 +102,7 @@ class ClientSettings(TypedDict, total=False):
     ssl_check_hostname: bool
     """Check that the broker's certificate is for the host name that the client connects to (KIP-294)."""
 
-    ssl_endpoint_identification_algorithm: Literal["https", "none", ""] | None
+    ssl_endpoint_identification_algorithm: Literal["https", "none"] | None
     """Java's form of ``ssl_check_hostname``: ``https``, or empty for False. librdkafka says ``none`` for False."""
 
     ssl_cafile: str | os.PathLike[str] | None

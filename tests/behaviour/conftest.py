@@ -26,8 +26,8 @@ from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioPro
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.faces import FACES, faces_of
-from tests.support.health_watch import HealthWatch
 from tests.support.groups import may_be_used_later
+from tests.support.health_watch import HealthWatch
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient

@@ -32,12 +32,6 @@ _RENAMED = {"ConsumerProtocolAssignmentTopicPartition": "TopicPartition"}
 #: The APIs of Kafka's brokers that neither our clients nor our broker have, by reason.
 LEFT_OUT = {
     "quotas: the embedded broker has none, and the admin client does not manage them": ("AlterClientQuotas",),
-    "delegation tokens": (
-        "CreateDelegationToken",
-        "RenewDelegationToken",
-        "ExpireDelegationToken",
-        "DescribeDelegationToken",
-    ),
     "replicas, disks and the quorum: one process has all of them": (
         "AlterReplicaLogDirs",
         "AlterPartitionReassignments",

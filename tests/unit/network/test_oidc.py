@@ -23,27 +23,14 @@ from cryptography.hazmat.primitives.serialization import (
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.oidc import LoginFailed, LoginRefused, Token, fetch_token
-from pyconsumer.settings.config import ClientConfig
 from tests.support.token_server import CLIENT, JWT_BEARER, TokenServer
-from tests.unit.network.broker import make_config
+from tests.unit.network.security import login
 
 
 @pytest.fixture
 def provider() -> Iterator[TokenServer]:
     with TokenServer() as server:
         yield server
-
-
-def login(url: str, **settings: Any) -> ClientConfig:
-    given = {
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "OAUTHBEARER",
-        "sasl_oauthbearer_token_endpoint_url": url,
-        "sasl_oauthbearer_client_credentials_client_id": CLIENT[0],
-        "sasl_oauthbearer_client_credentials_client_secret": CLIENT[1],
-        "sasl_oauthbearer_header_urlencode": True,
-    }
-    return make_config(**{**given, **settings})
 
 
 def claims(token: str) -> dict[str, Any]:

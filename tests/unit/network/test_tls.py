@@ -14,29 +14,13 @@ from pyconsumer.errors import AuthenticationError, ConfigurationError, KafkaConn
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.tls import TlsSession, make_context
 from pyconsumer.protocol.api import ApiKey
-from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.protocol.messages.heartbeat import HeartbeatResponse
 from pyconsumer.structs import BrokerMetadata
 from tests.support.certificates import Certificates
 from tests.unit.network.broker import CLOSE, ScriptedBroker, make_config
+from tests.unit.network.security import ask, server_context, tls_settings
 
 MakeClient = Callable[..., NetworkClient]
-
-
-def server_context(pem: Path, *, client_ca: Path | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
-    if client_ca is not None:
-        context.load_verify_locations(client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-def ask(client: NetworkClient, broker: ScriptedBroker, host: str = "localhost") -> Any:
-    """Send a heartbeat. Return the message or the error."""
-    node = BrokerMetadata(1, host, broker.port)
-    future = client.send(node, HeartbeatRequest, HeartbeatRequest(group_id="g" * 30_000))
-    client.poll(client.clock.now() + 20, future)
-    return future.exception or future.value.message
 
 
 @pytest.fixture
@@ -50,10 +34,6 @@ def tls_broker(cleanup: ExitStack) -> Callable[..., ScriptedBroker]:
 
 
 TlsBroker = Callable[..., ScriptedBroker]
-
-
-def tls_settings(certificates: Certificates, **options: Any) -> dict[str, Any]:
-    return {"security_protocol": "SSL", "ssl_cafile": certificates.ca_pem, **options}
 
 
 # -- it works ----------------------------------------------------------------------------------------------------------

@@ -25,10 +25,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from pyconsumer.errors import AuthenticationError, ConfigurationError
+from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.tls import TlsContexts, make_context, secret_file
 from tests.support.certificates import Certificates, make_certificates
 from tests.unit.network.broker import ScriptedBroker, make_config
-from tests.unit.network.test_tls import MakeClient, ask, server_context, tls_settings
+from tests.unit.network.security import ask, server_context, tls_settings
+
+MakeClient = Callable[..., NetworkClient]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pyconsumer.network.sasl import mechanism_factory
 from pyconsumer.network.tokens import SharedLogin, join_login, refresh_after
 from pyconsumer.settings.config import ClientConfig
 from tests.support.token_server import TokenServer
-from tests.unit.network.test_oidc import login
+from tests.unit.network.security import login
 
 LOGIN = login("http://127.0.0.1:1/token")
 
