@@ -149,10 +149,10 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
             if self._network.wakeup_waits:
                 self._network.raise_wakeup()
             now = self._now()
+            delegate.metrics.on_poll_start(now)  # before others run: one may cancel this task
             if now - driver.turn_began > LONGEST_TURN_S:
                 await driver.let_others_run()
                 now = self._now()
-            delegate.metrics.on_poll_start(now)
             found = delegate.buffered(now, drain)
             if found is not None:
                 return found

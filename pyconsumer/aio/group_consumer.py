@@ -107,10 +107,10 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             delegate.note_delivered()
             self._forget_hand()
             now = self._now()
+            delegate.metrics.on_poll_start(now)  # see AsyncKafkaConsumer: the task may be cancelled while others run
             if now - driver.turn_began > LONGEST_TURN_S:
                 await driver.let_others_run()
                 now = self._now()
-            delegate.metrics.on_poll_start(now)
             self.raise_failure()
             found = delegate.buffered_apart(now, drain)
             if found is not None:

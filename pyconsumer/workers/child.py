@@ -24,6 +24,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
+from pyconsumer.workers.dead_letters import safe_text
 from pyconsumer.workers.results import records_of
 
 __all__ = ["DONE", "RETURNED", "RUNNING", "TAKEN_BACK", "serve"]
@@ -84,5 +85,5 @@ def _call(handle: Callable[[Any], Any], record: bytes, has_results: bool) -> Bas
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
-            return RuntimeError(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+            return RuntimeError(f"{type(error).__module__}.{type(error).__qualname__}: {safe_text(error)}")
         return error

@@ -106,6 +106,8 @@ class ProcessPool(Pool):
                 if child is None:
                     child = _Child(self._context, self._handle, self._chunk, self._has_results)
                     self._children.add(child)
+                    if self._closing:  # perhaps close has not seen it, and nothing else would end its function
+                        child.kill()
                     if not self._has_begun(child, chunk):
                         return
                 began = time.monotonic()

@@ -70,7 +70,9 @@ def records_of(result: object) -> list[ProducerRecord]:
         found = list(result)
         if all(isinstance(one, ProducerRecord) for one in found):
             return found
-    raise TypeError(f"the function must return None, a ProducerRecord or a list of them, not {result!r:.200}")
+    # The value itself may be secret, or have no text.
+    kind = type(result).__qualname__
+    raise TypeError(f"the function must return None, a ProducerRecord or a list of them, not {kind}")
 
 
 def send_to(producer: Any, record: ProducerRecord) -> Any:

@@ -493,6 +493,25 @@ async def test_another_task_closes(end: str, work: Work, cluster: Cluster, topic
 
 
 @pytest.mark.asyncio
+async def test_a_task_cancelled_while_others_run_has_asked_for_more(
+    cluster: Cluster, topic: str, group_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyconsumer.aio.consumer.LONGEST_TURN_S", -1.0)  # each call lets others run first
+    fill(cluster, topic, COUNT)
+    async with AsyncKafkaConsumer(topic, **settings(cluster, group_id)) as consumer:
+
+        async def work() -> None:
+            async for record in consumer:
+                if record.offset == COUNT - 1:
+                    asyncio.get_running_loop().call_soon(task.cancel)
+
+        task = asyncio.create_task(work())
+        await asyncio.wait([task], timeout=60)
+        assert task.cancelled()
+    assert committed(cluster, group_id, topic) == COUNT
+
+
+@pytest.mark.asyncio
 async def test_a_task_that_has_returned_has_processed_its_records(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, COUNT)
     async with AsyncKafkaConsumer(topic, **settings(cluster, group_id)) as consumer:

@@ -68,13 +68,13 @@ def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
         killed, other = group.join(instance="one"), group.join(instance="two")
         group.settle_evenly()
         group.progress()
-        mine, told = set(killed.seen.owned), list(other.seen.calls)
+        mine, told = set(killed.seen.owned), other.seen.changes
         killed.kill()
         again = group.join(instance="one")
         group.settle()
         group.drain()
         group.check()
-    assert (again.seen.owned, other.seen.calls) == (mine, told)
+    assert (again.seen.owned, other.seen.changes) == (mine, told)
     assert not group.ledger.rewinds(), group.ledger.state()
     assert group.ledger.repeated.keys() <= {killed.name}
 
@@ -90,7 +90,7 @@ def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
         members = [group.join() for _ in range(3)]
         group.settle_evenly()
         group.progress()
-        before = [list(member.seen.calls) for member in members]
+        before = [member.seen.changes for member in members]
         generations = len(read_group_log(victim, group_id).generations)
         for _ in range(3 if victim.embedded else 1):
             victim.kill()
@@ -98,7 +98,7 @@ def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
             group.progress()
         group.drain()
         log = group.check()
-        assert [member.seen.calls for member in members] == before
+        assert [member.seen.changes for member in members] == before
     assert not group.ledger.rewinds(), group.ledger.state()
     assert len(log.generations) == generations
 

@@ -138,9 +138,9 @@ class Play(NamedTuple):
         group.ledger.wait(lambda: newcomer.seen.errors, 60, f"{newcomer.name} is turned away")
         assert not newcomer.seen.calls
         newcomer.forget()
-        calls = [len(member.seen.calls) for member in group.alive]
+        calls = [member.seen.changes for member in group.alive]
         group.progress(50)
-        assert calls == [len(member.seen.calls) for member in group.alive], "the others hear nothing of it"
+        assert calls == [member.seen.changes for member in group.alive], "the others hear nothing of it"
 
     def _swap_all(self, group: LiveGroup, old: list[LiveMember]) -> None:
         for member in old:

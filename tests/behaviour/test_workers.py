@@ -21,7 +21,13 @@ from pyconsumer.generic import PendingError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, WorkerDiedError, Workers
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
-from tests.support.worker_functions import dies_once, raises_unpicklable, slow_once, waits_for_the_others
+from tests.support.worker_functions import (
+    dies_once,
+    raises_textless,
+    raises_unpicklable,
+    slow_once,
+    waits_for_the_others,
+)
 
 COUNT = 400
 KEYS = 20
@@ -439,13 +445,17 @@ def test_a_slow_record_does_not_hold_up_the_records_behind_it_in_its_process(
         assert workers.status().finished == 80
 
 
+@pytest.mark.parametrize(
+    ("handle", "text"),
+    [(raises_unpicklable, "UnpicklableError: odd"), (raises_textless, r"TextlessError: \(no text: ValueError\)")],
+)
 def test_an_exception_that_cannot_be_pickled_is_reported_by_its_text(
-    cluster: Cluster, topic: str, group_id: str
+    cluster: Cluster, topic: str, group_id: str, handle: Callable[[Any], None], text: str
 ) -> None:
     fill(cluster, topic, 10)
     with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
-        workers = Workers(consumer, raises_unpicklable, run_in="processes", concurrency=8)
-        with pytest.raises(RuntimeError, match="UnpicklableError: odd"):
+        workers = Workers(consumer, handle, run_in="processes", concurrency=8)
+        with pytest.raises(RuntimeError, match=text):
             workers.run(until_caught_up=True)
 
 

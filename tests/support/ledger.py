@@ -110,6 +110,14 @@ class Seen:
         """Partitions of each call of the listener of a kind."""
         return [partitions for kind, partitions, _ in self.calls if kind == what]
 
+    @property
+    def changes(self) -> list[tuple[str, list[int], float]]:
+        """Return the calls of the listener that name a partition.
+
+        A cooperative member that gains nothing by a rebalance hears so, too, and may hear it after the others go on.
+        """
+        return [call for call in self.calls if call[1]]
+
 
 class Ledger:
     """See the module. Members' lines come in by :meth:`note`, acknowledged writes by :meth:`written`."""

@@ -10,12 +10,15 @@ from typing import Any
 from pyconsumer.workers import ProducerRecord
 
 __all__ = [
+    "TextlessError",
     "UnpicklableError",
     "Unreadable",
     "copies",
     "copies_batch",
     "dies_once",
     "fails_with_seven",
+    "never_returns",
+    "raises_textless",
     "raises_unpicklable",
     "returns_unreadable",
     "slow_once",
@@ -28,7 +31,7 @@ def slow_once(record: Any) -> None:
     marker = record.headers[-1][1].decode()
     if record.offset == 3 and not Path(marker).exists():
         Path(marker).touch()
-        time.sleep(600)
+        time.sleep(30)
 
 
 def waits_for_the_others(record: Any) -> None:
@@ -52,6 +55,11 @@ def dies_once(record: Any) -> None:
         os._exit(3)
 
 
+def never_returns(record: Any) -> None:
+    """Sleep for longer than any test."""
+    time.sleep(30)
+
+
 class UnpicklableError(Exception):
     """Can be pickled and not be read again."""
 
@@ -63,6 +71,22 @@ def raises_unpicklable(record: Any) -> None:
     """Raise it at offset 3."""
     if record.offset == 3:
         raise UnpicklableError(1, 2)
+
+
+class TextlessError(Exception):
+    """Has no text, and cannot be pickled."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise ValueError
+
+
+def raises_textless(record: Any) -> None:
+    """Raise it at offset 3."""
+    if record.offset == 3:
+        raise TextlessError
 
 
 class Unreadable:
