@@ -31,6 +31,7 @@ from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.delegate import ProducerDelegate
 from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.health import producer_health
 from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.producer.loop_bridge import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
@@ -333,7 +334,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         return self._delegate.metric_source.table()
 
     def health(self) -> ProducerHealth:
-        return self._delegate.health()
+        return producer_health(self._delegate)
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         checked_seconds("close", positional, timeout_ms)

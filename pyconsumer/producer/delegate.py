@@ -26,7 +26,6 @@ from pyconsumer.errors import (
     RecordTooLargeError,
 )
 from pyconsumer.generic import PendingError
-from pyconsumer.metrics.health import ProducerHealth
 from pyconsumer.metrics.source import MetricSource, windows_of
 from pyconsumer.metrics.table import PRODUCER
 from pyconsumer.metrics.windows import NO_SAMPLE
@@ -49,7 +48,6 @@ from pyconsumer.producer.arguments import (
 from pyconsumer.producer.condition import ChangeCondition
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.future_records import FutureRecords
-from pyconsumer.producer.health import producer_health
 from pyconsumer.producer.implementation import Appender, BatchResult, FutureRecordMetadata, ProducerBatch
 from pyconsumer.producer.interceptors import ProducerInterceptors
 from pyconsumer.producer.metric_scopes import ProducerScopes
@@ -707,9 +705,10 @@ class ProducerDelegate:
             for group, values in found.items()
         }
 
-    def health(self) -> ProducerHealth:
-        """Return the state of the producer. Any thread may call this."""
-        return producer_health(self, self._pid)
+    @property
+    def forked(self) -> bool:
+        """Return whether this process was forked from the one that made the producer."""
+        return self._pid != os.getpid()
 
     def close(self, timeout_ms: float | None) -> None:
         """Send the buffered records and end the thread. This blocks. See :meth:`pyconsumer.KafkaProducer.close`."""

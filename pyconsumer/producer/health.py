@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from pyconsumer.metrics.health import ProducerHealth, shown_error
@@ -13,12 +12,8 @@ if TYPE_CHECKING:
 __all__ = ["producer_health"]
 
 
-def producer_health(delegate: ProducerDelegate, made_in: int) -> ProducerHealth:
-    """Return the state of a producer. See :meth:`pyconsumer.KafkaProducer.health`.
-
-    Args:
-        made_in: the id of the process that made the producer.
-    """
+def producer_health(delegate: ProducerDelegate) -> ProducerHealth:
+    """Return the state of a producer. See :meth:`pyconsumer.KafkaProducer.health`."""
     now = delegate.clock.now()
     config, client, sender, accumulator = delegate.config, delegate.client, delegate.sender, delegate.accumulator
     waiting = accumulator.oldest_by_partition()
@@ -38,7 +33,7 @@ def producer_health(delegate: ProducerDelegate, made_in: int) -> ProducerHealth:
         client_id=config.client_id,
         transactional_id=config.transactional_id,
         closed=delegate.closed,
-        forked=made_in != os.getpid(),
+        forked=delegate.forked,
         is_running=delegate.thread.is_alive() and sender.failure is None,
         connected_nodes=client.ready_nodes(),
         buffered_bytes=accumulator.memory.used,

@@ -29,6 +29,7 @@ from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.delegate import ProducerDelegate
 from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.health import producer_health
 from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.producer.interface import Producer
 from pyconsumer.producer.pending_request import TransactionResult
@@ -257,7 +258,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         return self._delegate.metric_source.table()
 
     def health(self) -> ProducerHealth:
-        return self._delegate.health()
+        return producer_health(self._delegate)
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         checked_seconds("close", positional, timeout_ms)

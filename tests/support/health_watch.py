@@ -1,7 +1,7 @@
 """``HealthWatch``: reads ``health()`` of every consumer of a test run from another thread, and notes false alarms.
 
-An alarm is false if ``is_alive()`` is False although the watch has seen the application in a call, or a new poll, within
-``max_poll_interval_ms``. Consumers on a clock that tests move are only read.
+An alarm is false if ``is_alive()`` is False although the watch has seen the application in a call, or a new poll,
+within ``max_poll_interval_ms``. Consumers on a clock that tests move are only read.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_clients_come_and_go() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_server_can_be_closed_in_a_forked_child_and_goes_on_in_the_parent() -> None:
+def test_a_server_can_be_closed_in_a_forked_child_and_keeps_serving_in_the_parent() -> None:
     with serve(0) as server:
         child = os.fork()
         if not child:

@@ -227,7 +227,9 @@ def test_a_reporter_that_raises_makes_no_client_and_leaves_no_trace(make: Callab
 
 @pytest.mark.parametrize("make", [KafkaConsumer, KafkaProducer, KafkaAdminClient])
 @pytest.mark.parametrize("given", [Reporter, print, object(), "a.Name", [Reporter()], None])
-def test_what_is_no_reporter_is_refused_with_the_name_of_the_setting(make: Callable[..., Any], given: Any) -> None:
+def test_an_object_that_is_not_a_reporter_is_refused_with_the_name_of_the_setting(
+    make: Callable[..., Any], given: Any
+) -> None:
     with pytest.raises(ConfigurationError, match="metric_reporters"):
         make(bootstrap_servers=_NOWHERE, metric_reporters=[given])
 

@@ -181,7 +181,7 @@ def test_the_ratio_of_waiting_is_at_most_1_however_long_a_wait_is(
     assert other.peaks["longest"] >= waits[-1][1] - waits[-1][0]
 
 
-def test_the_rate_of_a_topics_records_ends_when_nothing_polls_any_more() -> None:
+def test_the_rate_of_a_topics_records_ends_with_the_polls() -> None:
     counters = TopicCounters(Windows(), 0.0)
     counters.fetched(100)
 
