@@ -125,9 +125,11 @@ class _Plugin:
     def _cpu(self) -> float:
         return cpu_seconds(with_living=self._with_living)
 
-    @pytest.hookimpl
-    def pytest_runtest_logstart(self) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Iterator[object]:
+        """Begin a test. Where pytest-xdist runs it elsewhere, this hook is not called."""
         self._cpu_s = self._cpu()
+        return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
