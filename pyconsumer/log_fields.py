@@ -29,6 +29,8 @@ LOGGERS: Final = (
     "pyconsumer.metrics.source",
     "pyconsumer.network",
     "pyconsumer.network.connection",
+    "pyconsumer.network.tls",
+    "pyconsumer.network.tokens",
     "pyconsumer.opentelemetry",
     "pyconsumer.producer",
     "pyconsumer.producer.future",

@@ -155,7 +155,20 @@ def _write_wrapper(home: Path, script: str) -> Path:
 _PACKAGE: Final = "pyconsumer"
 
 _NOT_SHIPPED: Final = frozenset(
-    {"aio", "autoload", "avro", "broker", "cli", "compat", "schemas", "testing", "workers", "__pycache__"}
+    {
+        "aio",
+        "autoload",
+        "avro",
+        "broker",
+        "cli",
+        "compat",
+        "opentelemetry",
+        "schemas",
+        "share",
+        "testing",
+        "workers",
+        "__pycache__",
+    }
 )
 
 _PREFER_INSTALLED: Final = '''\

@@ -54,7 +54,11 @@ def test_the_table_of_loggers_is_that_of_the_tree() -> None:
 
 
 def test_the_loggers_of_clients_have_the_fields() -> None:
-    of_clients = {name for name in in_the_tree() if name not in ("pyconsumer.broker.*", "pyconsumer.spark")}
+    of_clients = {
+        name
+        for name in in_the_tree()
+        if name not in ("pyconsumer.authorizer", "pyconsumer.broker.*", "pyconsumer.spark")
+    }
     assert of_clients == set(LOGGERS)
 
 

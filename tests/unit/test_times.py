@@ -93,6 +93,7 @@ _ARGUMENTS: dict[str, Any] = {
     "acls": ["alice: READ topic t"],
     "filters": ["alice: READ topic t"],
     "alterations": [],
+    "hmac": b"x",
 }
 _OF_CALL: dict[tuple[str, str], Any] = {("list_offsets", "partitions"): {T0: 1}}
 

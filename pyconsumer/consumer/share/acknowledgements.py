@@ -181,7 +181,7 @@ def _place(records: Sequence[ConsumerRecord[Any, Any]], offset: int) -> int:
 
 
 def _without(runs: Iterable[Run], taken: Sequence[Run]) -> Iterable[Run]:
-    """Yield what is left of runs. Both are in order, and each of ``taken`` lies within one run."""
+    """Yield the rest of runs. Both are in order, and each of ``taken`` lies within one run."""
     rest = iter(taken)
     gone = next(rest, None)
     for first, last in runs:

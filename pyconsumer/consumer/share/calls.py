@@ -131,12 +131,12 @@ class ShareCalls(ShareImmediateCalls, Generic[K, V]):
         return record
 
     def _accept_yielded(self) -> None:
-        """Accept what iteration has yielded before its last record, because the consumer is being closed."""
+        """Accept the records that iteration has yielded before its last one, because the consumer is being closed."""
         if self._yielded is not None:
             self._delegate.accept_before(self._yielded)
 
     def _end_iteration(self) -> None:
-        """Take back what iteration has not yielded, before another call."""
+        """Take back the records that iteration has not yielded, before another call."""
         if self._ahead:
             ahead, self._ahead = self._ahead, []
             self._delegate.give_back(len(ahead))

@@ -339,7 +339,7 @@ class ShareDelegate:
         self._again = [*reversed(back), *self._again]
 
     def accept_before(self, record: ConsumerRecord[Any, Any]) -> None:
-        """Accept what iteration yielded before a record, in implicit mode (rule 5)."""
+        """Accept the records that iteration yielded before one, in implicit mode (rule 5)."""
         if self.config.is_explicit:
             return
         tp = TopicPartition(record.topic, record.partition)

@@ -22,6 +22,7 @@ from pyconsumer.protocol.avro import (
     read_plan,
     write_plan,
 )
+from pyconsumer.protocol.avro.coder import REVISION
 from pyconsumer.protocol.avro.defaults import encode_long
 from pyconsumer.protocol.compiled import load_compiled
 
@@ -30,7 +31,7 @@ from pyconsumer.protocol.compiled import load_compiled
 def coder(request: pytest.FixtureRequest) -> Any:
     if request.param == "twin":
         return _pure
-    native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", REVISION)
     if native is None:
         pytest.skip(reason)
     return native
@@ -434,7 +435,7 @@ class TestResolution:
 
 
 def test_a_plan_with_wrong_numbers_is_refused() -> None:
-    native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", REVISION)
     if native is None:
         pytest.skip(reason)
     plan = read_plan(parsed(["null", "int"]))

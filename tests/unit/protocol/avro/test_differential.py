@@ -20,11 +20,12 @@ from pyconsumer.protocol.avro import (
     read_plan,
     write_plan,
 )
+from pyconsumer.protocol.avro.coder import REVISION
 from pyconsumer.protocol.compiled import load_compiled
 from tests.support.avro_values import Values, damaged, evolved
 from tests.support.examples import examples
 
-native = load_compiled("pyconsumer.protocol.avro._native", 3)[0]
+native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]
 needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
 
 #: One test for all seeds: thousands of tests cost more than what they compute.

@@ -23,6 +23,7 @@ from pyconsumer.protocol.avro import (
     read_plan,
     write_plan,
 )
+from pyconsumer.protocol.avro.coder import REVISION
 from pyconsumer.protocol.avro.defaults import encode_long
 from pyconsumer.protocol.compiled import load_compiled
 
@@ -31,7 +32,7 @@ from pyconsumer.protocol.compiled import load_compiled
 def coder(request: pytest.FixtureRequest) -> Any:
     if request.param == "twin":
         return _pure
-    native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
+    native, reason = load_compiled("pyconsumer.protocol.avro._native", REVISION)
     if native is None:
         pytest.skip(reason)
     return native
@@ -177,7 +178,7 @@ class TestMemory:
 
 class TestBadBytes:
     def test_a_large_value_is_refused_without_the_twin(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        native, reason = load_compiled("pyconsumer.protocol.avro._native", 3)
+        native, reason = load_compiled("pyconsumer.protocol.avro._native", REVISION)
         if native is None:
             pytest.skip(reason)
         monkeypatch.setattr(_pure, "Decoder", None)
