@@ -25,7 +25,7 @@ _TOP = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security.md",
+    "SECURITY.md": "security-policy.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
 }
 _NAMES = {"asyncio": "asyncio", "fastapi": "FastAPI", "iam": "IAM", "msk": "Amazon MSK", "oauth": "OAuth"}
