@@ -33,7 +33,7 @@ from pyconsumer.consumer.share.coordinator import ShareCoordinator
 from pyconsumer.consumer.share.fetcher import ShareFetcher
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.session import Queued, Ticket
-from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.futures import Steps, Wait, wait_for_callback
@@ -221,10 +221,12 @@ class ShareDelegate:
                 self._arrivals.expect(pending, self.grace_s)
                 buffer.rotate(-1)
                 continue
-            except Exception:
-                if taken:
-                    break  # the next poll raises it
-                raise
+            except Exception as error:
+                if not taken:
+                    raise
+                if not isinstance(error, SchemaUnavailableError):  # the record of that one stays
+                    self.fetcher.keep_error(error)
+                break
             finally:
                 self.fetcher.acknowledge_extra(fetch)
                 if fetch.is_done:

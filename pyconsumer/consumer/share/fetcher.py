@@ -102,7 +102,7 @@ class ShareFetcher:
         self._backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         self._not_before: dict[TopicPartition, float] = {}  # partitions that had an error
         self._sent: dict[int, list[Queued]] = {}  # acknowledgements in flight, by node
-        self._errors: deque[KafkaError] = deque()
+        self._errors: deque[Exception] = deque()
         self._last_node = -1  # that was asked, in turn
         self.sessions: dict[int, ShareSession] = {}
         self.buffer: deque[AcquiredFetch] = deque()
@@ -111,9 +111,13 @@ class ShareFetcher:
 
     # -- what calls ask ----------------------------------------------------------------------------------------------
 
-    def take_error(self) -> KafkaError | None:
+    def take_error(self) -> Exception | None:
         """Remove and return the oldest error that a poll must raise."""
         return self._errors.popleft() if self._errors else None
+
+    def keep_error(self, error: Exception) -> None:
+        """Let the next poll raise an error."""
+        self._errors.append(error)
 
     @property
     def is_renewing(self) -> bool:

@@ -1,0 +1,100 @@
+"""``ShareDelegate`` without a network: which records a poll takes, and what becomes of errors and of Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from pyconsumer.clock import SystemClock
+from pyconsumer.consumer.share.acknowledgements import Source
+from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
+from pyconsumer.consumer.share.delegate import ShareDelegate
+from pyconsumer.consumer.share.session import ShareSession
+from pyconsumer.errors import RecordDeserializationError
+from pyconsumer.protocol.messages.share_fetch import AcquiredRecords
+from pyconsumer.protocol.records import BatchBuilder
+from pyconsumer.structs import TopicPartition
+
+_ID = b"i" * 16
+
+
+class World:
+    """A delegate with an open session, that is assigned three partitions, and buffers what the test gives it."""
+
+    def __init__(self) -> None:
+        self._open: list[ShareDelegate] = []
+
+    def start(self, **settings: object) -> None:
+        delegate = ShareDelegate.open({"bootstrap_servers": "127.0.0.1:1", "group_id": "g", **settings}, SystemClock())
+        self._open.append(delegate)
+        self.delegate = delegate
+        delegate.topics = frozenset(("t",))
+        delegate.coordinator.assignment = {TopicPartition("t", number): _ID for number in range(3)}
+        self.session = delegate.fetcher.sessions[1] = ShareSession(1)
+        self.session.epoch = 1
+
+    def buffer(self, partition: int, *values: bytes, locked_until: float = math.inf) -> None:
+        """Buffer records, which were acquired from offset 0 on."""
+        builder = BatchBuilder("none")
+        for value in values:
+            builder.try_append(1, None, value)
+        fetch = AcquiredFetch(
+            Source(1, _ID, TopicPartition("t", partition)),
+            builder.build(0),
+            [AcquiredRecords(0, len(values) - 1, 1)],
+            locked_until=locked_until,
+        )
+        self.delegate.fetcher.buffer.append(fetch)
+
+    def poll(self, most: int = 100) -> list[Any]:
+        """Return the values that a poll returns without waiting."""
+        self.session.is_busy = True  # nothing is sent
+        self.delegate.note_returned()
+        steps = self.delegate.fetched(0.0, most)
+        try:
+            while True:
+                next(steps)
+        except StopIteration as end:
+            return [] if end.value is None else [record.value for record in end.value.records()]
+        except BaseException as error:
+            self.delegate.on_interrupt(error)
+            raise
+
+    def close(self) -> None:
+        for delegate in self._open:
+            delegate.abandon("the test has ended")
+            with suppress(Exception):
+                delegate.client.close()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.close()
+
+
+def interrupted(values: dict[bytes, int]) -> Callable[[bytes], int]:
+    """Return a deserializer that Ctrl-C interrupts at these values, so many times."""
+
+    def read(data: bytes) -> int:
+        if values.get(data, 0):
+            values[data] -= 1
+            raise KeyboardInterrupt
+        return int(data)
+
+    return read
+
+
+def test_an_error_behind_records_of_another_partition_is_raised_by_the_next_poll(world: World) -> None:
+    world.start(value_deserializer=int)
+    world.buffer(0, b"1")
+    world.buffer(1, b"x", b"2")
+    assert world.poll() == [1]
+    with pytest.raises(RecordDeserializationError, match="released"):
+        world.poll()
+    assert world.poll() == [2]
