@@ -82,9 +82,7 @@ class AcquiredFetch:
         self._decided: set[int] = set()  # offsets with an acknowledgement in `extra`, not below `_settled`
 
     def _read_from(self, offset: int) -> Cursor:
-        return Cursor(
-            self.source.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs
-        )
+        return Cursor(self.source.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs)
 
     @property
     def is_done(self) -> bool:
