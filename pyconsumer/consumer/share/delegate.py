@@ -18,6 +18,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
@@ -389,6 +390,7 @@ class ShareDelegate:
         self._delivered = []
         fetcher = self.fetcher
         fetcher.buffer.clear()
+        until = -math.inf  # after Ctrl-C nothing is waited for
         try:
             closing: set[int] = set()
             while self.clock.now() < deadline:
@@ -402,8 +404,12 @@ class ShareDelegate:
                 yield Wait(None, deadline)
             if self._outcomes and self.clock.now() < deadline:
                 yield from self._run_callbacks()
+            until = deadline
+        except Exception:
+            until = deadline
+            raise
         finally:
-            yield from self.coordinator.close(deadline)
+            yield from self.coordinator.close(until)
 
     def abandon(self, reason: str) -> None:
         """Let the heartbeat thread leave the group and end. This returns at once, and takes no lock."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyconsumer.consumer.share.acknowledgements import Source
 from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
 from pyconsumer.consumer.share.delegate import ShareDelegate
 from pyconsumer.consumer.share.session import ShareSession
-from pyconsumer.errors import RecordDeserializationError
+from pyconsumer.errors import KafkaTimeoutError, RecordDeserializationError
 from pyconsumer.protocol.messages.share_fetch import AcquiredRecords
 from pyconsumer.protocol.records import BatchBuilder
 from pyconsumer.structs import TopicPartition
@@ -29,7 +29,9 @@ class World:
         self._open: list[ShareDelegate] = []
 
     def start(self, **settings: object) -> None:
-        delegate = ShareDelegate.open({"bootstrap_servers": "127.0.0.1:1", "group_id": "g", **settings}, SystemClock())
+        self.use(ShareDelegate.open({"bootstrap_servers": "127.0.0.1:1", "group_id": "g", **settings}, SystemClock()))
+
+    def use(self, delegate: ShareDelegate) -> None:
         self._open.append(delegate)
         self.delegate = delegate
         delegate.topics = frozenset(("t",))
@@ -78,18 +80,6 @@ def world() -> Iterator[World]:
     world.close()
 
 
-def interrupted(values: dict[bytes, int]) -> Callable[[bytes], int]:
-    """Return a deserializer that Ctrl-C interrupts at these values, so many times."""
-
-    def read(data: bytes) -> int:
-        if values.get(data, 0):
-            values[data] -= 1
-            raise KeyboardInterrupt
-        return int(data)
-
-    return read
-
-
 def test_an_error_behind_records_of_another_partition_is_raised_by_the_next_poll(world: World) -> None:
     world.start(value_deserializer=int)
     world.buffer(0, b"1")
@@ -98,3 +88,21 @@ def test_an_error_behind_records_of_another_partition_is_raised_by_the_next_poll
     with pytest.raises(RecordDeserializationError, match="released"):
         world.poll()
     assert world.poll() == [2]
+
+
+def test_close_that_ctrl_c_ends_waits_for_nobody(world: World) -> None:
+    world.start()
+    ends: list[float] = []
+
+    def leave(deadline: float) -> Iterator[Any]:
+        ends.append(deadline)
+        yield from ()
+
+    world.delegate.coordinator.close = leave  # type: ignore[method-assign, assignment]
+    for error in (KeyboardInterrupt(), KafkaTimeoutError("late")):
+        world.session.is_busy = True  # a request is in flight
+        steps = world.delegate.close(math.inf)
+        next(steps)
+        with pytest.raises(type(error)):
+            steps.throw(error)
+    assert ends == [-math.inf, math.inf]
