@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pyconsumer import KafkaShareConsumer
 from pyconsumer.clock import SystemClock
+from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.share.acknowledgements import Source
 from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
 from pyconsumer.consumer.share.delegate import ShareDelegate
@@ -20,6 +23,7 @@ from pyconsumer.protocol.records import BatchBuilder
 from pyconsumer.structs import TopicPartition
 
 _ID = b"i" * 16
+_TP = TopicPartition("t", 0)
 
 
 class World:
@@ -80,6 +84,22 @@ def world() -> Iterator[World]:
     world.close()
 
 
+def interrupt(*args: object) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted(values: dict[bytes, int]) -> Callable[[bytes], int]:
+    """Return a deserializer that Ctrl-C interrupts at these values, so many times."""
+
+    def read(data: bytes) -> int:
+        if values.get(data, 0):
+            values[data] -= 1
+            raise KeyboardInterrupt
+        return int(data)
+
+    return read
+
+
 def test_an_error_behind_records_of_another_partition_is_raised_by_the_next_poll(world: World) -> None:
     world.start(value_deserializer=int)
     world.buffer(0, b"1")
@@ -106,3 +126,49 @@ def test_close_that_ctrl_c_ends_waits_for_nobody(world: World) -> None:
         with pytest.raises(type(error)):
             steps.throw(error)
     assert ends == [-math.inf, math.inf]
+
+
+def test_ctrl_c_in_the_records_of_another_partition_keeps_the_first_ones(world: World) -> None:
+    world.start(value_deserializer=interrupted({b"2": 1}))
+    world.buffer(0, b"1")
+    world.buffer(1, b"2")
+    with pytest.raises(KeyboardInterrupt):
+        world.poll()
+    assert world.delegate.delivery_count(TopicPartition("t", 0), 0) == 0  # no commit accepts it
+    assert world.poll() == [1]
+    assert world.poll() == [2]
+
+
+def test_ctrl_c_behind_the_take_keeps_its_records(world: World) -> None:
+    world.start()
+    world.buffer(0, b"1")
+    metrics = world.delegate.metrics
+    world.delegate.metrics = SimpleNamespace(on_polled=interrupt)  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            world.poll()
+    world.delegate.metrics = metrics
+    assert world.poll() == [b"1"]
+    assert world.poll() == []
+
+
+def test_ctrl_c_between_the_poll_of_iteration_and_its_first_record_keeps_the_records(world: World) -> None:
+    class Interrupted(ConsumerRecords[Any, Any]):
+        def records(self, *args: object) -> Any:
+            raise KeyboardInterrupt
+
+    class Consumer(KafkaShareConsumer[Any, Any]):
+        def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[Any, Any]:
+            assert world.poll() == [b"1", b"2"]
+            return Interrupted({_TP: [found]})
+
+    found: Any = object()
+    consumer = Consumer(bootstrap_servers="127.0.0.1:1", group_id="g")
+    world.use(consumer._delegate)
+    world.buffer(0, b"1", b"2")
+    with pytest.raises(KeyboardInterrupt):
+        next(consumer)
+    assert world.poll() == [b"1", b"2"]
+    world.session.is_busy = False
+    world.session.reset()
+    consumer.close(timeout_ms=0)
