@@ -383,7 +383,11 @@ class ShareFetcher:
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
-    def _report(self, queue: Iterable[Queued], results: Mapping[Place, int]) -> None:
+    def _report(self, queue: Collection[Queued], results: Mapping[Place, int]) -> None:
+        now = self._clock.now()
+        expired = {
+            _place(queued.source) for queued in queue if any(piece.locked_until <= now for piece in queued.pieces)
+        }
         for queued in queue:
             code = results.get(_place(queued.source), Errors.INVALID_RECORD_STATE)
             if not code:
@@ -392,21 +396,23 @@ class ShareFetcher:
             error = for_code(code, f"acknowledgement of records of {queued.source.topic_partition}")
             if code in _MOVED:
                 self._metadata.request_update()
-            if code == Errors.INVALID_RECORD_STATE:
-                queued = self._without_live(queued)
-            self._finish(queued, error)
-
-    def _without_live(self, queued: Queued) -> Queued:
-        """Queue again what is still locked by our clock, and return the rest (rule 5)."""
-        now = self._clock.now()
-        live = [piece for piece in queued.pieces if piece.locked_until > now]
-        session = self.sessions.get(queued.source.node_id)
-        if not live or len(live) == len(queued.pieces) or session is None or not session.is_open:
-            return queued
-        if queued.ticket is not None:
-            queued.ticket.add(queued.source.topic_partition)
-        session.enqueue(queued._replace(pieces=live))
-        return queued._replace(pieces=[piece for piece in queued.pieces if piece.locked_until <= now])
+            session = self.sessions.get(queued.source.node_id)
+            if (
+                code != Errors.INVALID_RECORD_STATE
+                or _place(queued.source) not in expired
+                or session is None
+                or not session.is_open
+            ):
+                self._finish(queued, error)
+                continue
+            live = [piece for piece in queued.pieces if piece.locked_until > now]  # is sent again (rule 5)
+            late = [piece for piece in queued.pieces if piece.locked_until <= now]
+            if live:
+                session.enqueue(queued._replace(pieces=live))
+            if live and late and queued.ticket is not None:
+                queued.ticket.add(queued.source.topic_partition)
+            if late:
+                self._finish(queued._replace(pieces=late), error)
 
     def _finish(self, queued: Queued, error: KafkaError | None) -> None:
         if error is None:

@@ -197,6 +197,22 @@ def test_only_expired_locks_fail_and_the_others_are_sent_again() -> None:
     assert isinstance(ticket.results[_TP], InvalidRecordStateError)
 
 
+def test_records_of_another_poll_whose_lock_is_alive_are_sent_again() -> None:
+    world = World()
+    world.open()
+    late = world.acknowledge(accepted(0, 4, locked_until=99.0))
+    ticket = world.acknowledge(accepted(5, 9))
+    world.fetcher.send_acknowledgements()
+    world.client.respond(confirmed(Errors.INVALID_RECORD_STATE))
+    assert isinstance(late.results[_TP], InvalidRecordStateError)
+    assert (late.pending, ticket.pending) == (0, 1)
+    world.fetcher.send_acknowledgements()
+    world.client.respond(confirmed(Errors.INVALID_RECORD_STATE))  # though none has expired
+    assert isinstance(ticket.results[_TP], InvalidRecordStateError)
+    assert [spans for spans, _ in world.outcomes] == [[(0, 4)], [(5, 9)]]
+    assert not world.fetcher.has_queued
+
+
 def test_a_leader_that_has_moved_is_followed() -> None:
     world = World()
     world.open()
