@@ -6,6 +6,7 @@ Rules
    application has acknowledged, and refuses the poll if a record is left.
 2. Then, until it has records: the group's work, callbacks, errors, and what can be returned, in this order: records
    that a Ctrl-C kept from the application, renewed records, buffered records. Only if there are none, it fetches.
+   Records whose lock has expired by our clock are dropped: another member may have them by now.
 3. While a renewal is on its way, nothing is fetched (as in Java 4.3.1). Renewed records are returned alone.
 4. No wait and no error comes between the take of records and their return. So a wakeup or a cancelled call keeps them.
 5. Iteration takes the records of a poll one by one. What it has not yielded when another call comes is taken back: it
@@ -74,7 +75,6 @@ class ShareDelegate:
         self._arrivals = Arrivals(self.client.wake_poll, self.clock.now)
         self.topics: frozenset[str] = frozenset()
         self._delivered: list[Delivery] = []  # to the application, and not acknowledged
-        self._again: list[Delivery] = []  # taken, and never seen by the application
         self._unseen: list[Delivery] = []  # of the last take, until the next call shows that it was returned
         self._callback: AcknowledgementCallback | None = None
         self._outcomes: list[tuple[Queued, KafkaError | None]] = []  # for the callback
@@ -189,9 +189,10 @@ class ShareDelegate:
     def _take(self, most: int) -> ConsumerRecords[Any, Any] | None:
         """Take records for the application (rules 2 to 4)."""
         fetcher = self.fetcher
-        if self._again:
-            taken = self._unseen = self._again
-            self._again = []
+        fetcher.drop_expired()
+        if fetcher.again:
+            taken = self._unseen = fetcher.again
+            fetcher.again = []
         elif fetcher.renewed:
             taken = self._unseen = fetcher.take_renewed()
         elif fetcher.is_renewing:
@@ -340,7 +341,7 @@ class ShareDelegate:
                 back.append(rest)
             unyielded -= count
         self._delivered = [delivery for delivery in self._delivered if delivery.runs]
-        self._again = [*reversed(back), *self._again]
+        self.fetcher.again = [*reversed(back), *self.fetcher.again]
 
     def accept_before(self, record: ConsumerRecord[Any, Any]) -> None:
         """Accept the records that iteration yielded before one, in implicit mode (rule 5)."""
@@ -366,7 +367,8 @@ class ShareDelegate:
             return
         unseen, self._unseen = self._unseen, []
         self._delivered = [delivery for delivery in self._delivered if delivery not in unseen]
-        self._again = [*unseen, *(delivery for delivery in self._again if delivery not in unseen)]
+        again = self.fetcher.again
+        self.fetcher.again = [*unseen, *(delivery for delivery in again if delivery not in unseen)]
         self.recover()
 
     def recover(self) -> None:
@@ -385,7 +387,7 @@ class ShareDelegate:
 
     def close(self, deadline: float) -> Steps[None]:
         """Send what is acknowledged, end the sessions and leave the group (rule 6)."""
-        self._again = []
+        self.fetcher.again = []
         if self.config.is_explicit:
             self._settle(None)
         self._delivered = []

@@ -89,6 +89,7 @@ class ShareFetcher:
     Attributes:
         buffer: acquired records that are not delivered yet.
         renewed: records that were renewed, to be returned by the next poll.
+        again: records that were taken and never seen by the application, to be returned by the next poll.
         lock_timeout_ms: the lock's duration that a broker named last. None before the first response.
     """
 
@@ -107,6 +108,7 @@ class ShareFetcher:
         self.sessions: dict[int, ShareSession] = {}
         self.buffer: deque[AcquiredFetch] = deque()
         self.renewed: list[Delivery] = []
+        self.again: list[Delivery] = []
         self.lock_timeout_ms: int | None = None
 
     # -- what calls ask ----------------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ class ShareFetcher:
         now = self._clock.now()
         if message.acquisition_lock_timeout_ms > 0:
             self.lock_timeout_ms = message.acquisition_lock_timeout_ms
-        locked_until = sent_at + message.acquisition_lock_timeout_ms / 1000
+        locked_until = self._locked_until(sent_at)
         sizes: dict[str, int] = {}
         results: dict[Place, int] = {}
         for topic in message.responses:
@@ -358,6 +360,7 @@ class ShareFetcher:
             self.buffer = deque(fetch for fetch in self.buffer if fetch.source.node_id != session.node_id)
             _log.info("the share session with broker %d is lost, with records not delivered yet", session.node_id)
         self.renewed = [each for each in self.renewed if each.source.node_id != session.node_id]
+        self.again = [each for each in self.again if each.source.node_id != session.node_id]
         for queued in session.drop_queue():
             self._finish(queued, error)
 
@@ -365,6 +368,16 @@ class ShareFetcher:
         """Take the renewed records out."""
         renewed, self.renewed = self.renewed, []
         return renewed
+
+    def drop_expired(self) -> None:
+        """Drop records whose lock has expired by our clock. The broker delivers them again."""
+        now = self._clock.now()
+        if any(fetch.locked_until <= now for fetch in self.buffer):
+            self.buffer = deque(fetch for fetch in self.buffer if fetch.locked_until > now)
+        if self.renewed:
+            self.renewed = [each for each in self.renewed if each.locked_until > now]
+        if self.again:
+            self.again = [each for each in self.again if each.locked_until > now]
 
     def drop_unassigned(self, assignment: Mapping[TopicPartition, bytes]) -> None:
         """Release buffered records of partitions that are not assigned any more."""
@@ -425,8 +438,12 @@ class ShareFetcher:
         now = self._clock.now()
         for piece in pieces:
             if piece.delivery is not None:
-                piece.delivery.lock_until(now + (self.lock_timeout_ms or 0) / 1000)
+                piece.delivery.lock_until(self._locked_until(now))
                 self.renewed.append(piece.delivery)
+
+    def _locked_until(self, since: float) -> float:
+        """Return when a lock expires that began at a time (seconds). A broker that names no duration has no end."""
+        return math.inf if self.lock_timeout_ms is None else since + self.lock_timeout_ms / 1000
 
 
 def _place(of: Key | Source) -> Place:

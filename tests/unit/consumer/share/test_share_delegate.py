@@ -43,15 +43,15 @@ class World:
         self.session = delegate.fetcher.sessions[1] = ShareSession(1)
         self.session.epoch = 1
 
-    def buffer(self, partition: int, *values: bytes, locked_until: float = math.inf) -> None:
-        """Buffer records, which were acquired from offset 0 on."""
+    def buffer(self, partition: int, *values: bytes, first: int = 0, locked_until: float = math.inf) -> None:
+        """Buffer acquired records with the offsets from ``first`` on."""
         builder = BatchBuilder("none")
         for value in values:
             builder.try_append(1, None, value)
         fetch = AcquiredFetch(
             Source(1, _ID, TopicPartition("t", partition)),
-            builder.build(0),
-            [AcquiredRecords(0, len(values) - 1, 1)],
+            builder.build(first),
+            [AcquiredRecords(first, first + len(values) - 1, 1)],
             locked_until=locked_until,
         )
         self.delegate.fetcher.buffer.append(fetch)
@@ -172,3 +172,23 @@ def test_ctrl_c_between_the_poll_of_iteration_and_its_first_record_keeps_the_rec
     world.session.is_busy = False
     world.session.reset()
     consumer.close(timeout_ms=0)
+
+
+def test_records_whose_lock_has_expired_are_not_returned(world: World) -> None:
+    world.start()
+    world.buffer(0, b"1", locked_until=0.0)
+    world.buffer(1, b"2")
+    assert world.poll() == [b"2"]
+    world.buffer(0, b"3")
+    assert world.poll() == [b"3"]
+    fetcher = world.delegate.fetcher
+    for kept in (fetcher.again, fetcher.renewed):
+        world.buffer(0, b"4")
+        (fetch,) = fetcher.buffer
+        delivery = fetch.take(1, None)
+        assert delivery is not None
+        fetcher.buffer.clear()
+        delivery.lock_until(0.0)
+        kept.append(delivery)
+        world.buffer(1, b"5")
+        assert world.poll() == [b"5"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.consumer.share.acknowledgements import Piece, Source
+from pyconsumer.consumer.share.acknowledgements import Delivery, Piece, Source
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.context import ShareContext
 from pyconsumer.consumer.share.fetcher import ShareFetcher
@@ -151,6 +151,7 @@ def test_a_lost_session_drops_its_records_and_is_opened_again(code: int) -> None
     world = World()
     world.open()
     assert len(world.fetcher.buffer) == 1
+    world.fetcher.again.append(Delivery(_SOURCE, (), [(0, 0)], (), 1e9))
     ticket = world.acknowledge(accepted(0, 4))
     world.fetch()
     world.client.respond(ShareFetchResponse(error_code=code))
@@ -158,6 +159,7 @@ def test_a_lost_session_drops_its_records_and_is_opened_again(code: int) -> None
     assert error is not None
     assert error.errno == code  # type: ignore[attr-defined]
     assert not world.fetcher.buffer
+    assert not world.fetcher.again
     assert world.fetcher.take_error() is None  # no poll raises it
     late = world.acknowledge(accepted(5, 9))  # of the lost session
     assert isinstance(late.results[_TP], ShareSessionNotFoundError)
