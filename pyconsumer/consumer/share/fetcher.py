@@ -174,7 +174,7 @@ class ShareFetcher:
                 wanted.setdefault(found.leader, []).append(Key(topic_id, tp))
         self._not_before = {tp: at for tp, at in self._not_before.items() if at > now}
         sent = self.send_acknowledgements(unless=wanted)
-        for node_id in self._in_turn(wanted):
+        for node_id in self._in_turn(wanted, now):
             session = self.sessions.get(node_id)
             if session is None:
                 session = self.sessions[node_id] = ShareSession(node_id)
@@ -183,12 +183,13 @@ class ShareFetcher:
                 sent = True
         return sent
 
-    def _in_turn(self, nodes: Collection[int]) -> Iterable[int]:
+    def _in_turn(self, nodes: Collection[int], now: float) -> Iterable[int]:
         if not self._config.limits_records or len(nodes) < 2:
             return tuple(nodes)
-        if self.is_busy:
+        ready = [node for node in nodes if node not in self.sessions or self.sessions[node].retry_at <= now]
+        if self.is_busy or not ready:
             return ()
-        self._last_node = min((node for node in nodes if node > self._last_node), default=min(nodes))
+        self._last_node = min((node for node in ready if node > self._last_node), default=min(ready))
         return (self._last_node,)
 
     def _send_fetch(self, session: ShareSession, wanted: list[Key]) -> None:

@@ -244,6 +244,25 @@ def test_an_acknowledgement_of_a_partition_that_is_not_read_leaves_alone() -> No
     assert not isinstance(request, ShareFetchRequest)
 
 
+def test_with_record_limit_a_broker_that_has_failed_holds_up_no_other() -> None:
+    world = World(share_acquire_mode="record_limit")
+    leaders = {TopicPartition("t", number): number + 1 for number in range(2)}
+    world.metadata.leader = lambda tp: PartitionMetadata(tp.topic, tp.partition, leaders[tp], 3, (), (), (), 0)  # type: ignore[method-assign]
+    assignment = dict.fromkeys(leaders, _ID)
+    asked = []
+    for fails in (True, False, False):
+        assert world.fetcher.send_fetches(assignment)
+        asked.append(world.client.sent[0][0])
+        if fails:
+            world.client.fail(KafkaConnectionError("gone"))
+        else:
+            world.client.respond(ShareFetchResponse())
+    assert asked == [1, 2, 2]
+    world.clock.time += 10
+    assert world.fetcher.send_fetches(assignment)
+    assert world.client.sent[0][0] == 1
+
+
 def test_a_partition_that_the_response_leaves_out_was_not_acknowledged() -> None:
     world = World()
     world.open()
