@@ -201,6 +201,11 @@ class ShareDelegate:
             taken = self._take_buffered(most)
         if not taken:
             return None
+        places: dict[TopicPartition, int] = {}
+        for delivery in taken:
+            places.setdefault(delivery.source.topic_partition, len(places))
+        if len(places) < len(taken):  # in the order in which the application gets the records (rule 5)
+            taken.sort(key=lambda delivery: places[delivery.source.topic_partition])
         self._delivered += taken
         if fetcher.has_queued and fetcher.buffer and fetcher.send_acknowledgements():
             self.client.flush()

@@ -192,3 +192,13 @@ def test_records_whose_lock_has_expired_are_not_returned(world: World) -> None:
         kept.append(delivery)
         world.buffer(1, b"5")
         assert world.poll() == [b"5"]
+
+
+def test_records_are_given_back_from_the_end_of_what_was_returned(world: World) -> None:
+    world.start()
+    world.buffer(0, b"1")
+    world.buffer(1, b"2")
+    world.buffer(0, b"3", first=5)
+    assert world.poll() == [b"1", b"3", b"2"]
+    world.delegate.give_back(1)
+    assert world.poll() == [b"2"]
