@@ -320,7 +320,7 @@ class ShareDelegate:
             self._outcomes.append((queued, error))
 
     def _run_callbacks(self) -> Steps[None]:
-        """Call the callback: once for all that succeeded, and once for each error."""
+        """Call the callback: once for all that succeeded, and once for each error. Raise its first error at the end."""
         outcomes, self._outcomes = self._outcomes, []
         found: dict[KafkaError | None, dict[TopicPartition, set[int]]] = {}
         for queued, error in outcomes:
@@ -328,9 +328,15 @@ class ShareDelegate:
             for piece in queued.pieces:
                 if piece.kind != GAP:
                     offsets.update(range(piece.first, piece.last + 1))
+        failure: Exception | None = None
         for error, by_partition in found.items():
             if self._callback is not None:
-                yield from wait_for_callback(self._callback(by_partition, error))
+                try:
+                    yield from wait_for_callback(self._callback(by_partition, error))
+                except Exception as raised:
+                    failure = failure or raised
+        if failure is not None:
+            raise failure
 
     # -- iteration and interrupts ------------------------------------------------------------------------------------
 
@@ -410,6 +416,7 @@ class ShareDelegate:
                 if not fetcher.is_busy:
                     break
                 yield Wait(None, deadline)
+            fetcher.drop_queued()
             if self._outcomes and self.clock.now() < deadline:
                 yield from self._run_callbacks()
             until = deadline

@@ -65,6 +65,8 @@ Outcome = Callable[[Queued, KafkaError | None], object]
 Place = tuple[bytes, int]
 """A partition, as requests and responses name it: the topic's id and the number."""
 
+_ENDED: Final = "the share session in which the records were acquired ended"
+
 #: Errors of a partition after which its leader must be looked up again.
 _MOVED: Final = frozenset(
     (
@@ -152,11 +154,15 @@ class ShareFetcher:
             queued.ticket.add(queued.source.topic_partition)
         session = self.sessions.get(queued.source.node_id)
         if session is None or not session.is_open:
-            self._finish(
-                queued, ShareSessionNotFoundError("the share session in which the records were acquired ended")
-            )
+            self._finish(queued, ShareSessionNotFoundError(_ENDED))
             return
         session.enqueue(queued)
+
+    def drop_queued(self) -> None:
+        """Let the acknowledgements fail that wait to be sent, because the consumer is being closed."""
+        for session in self.sessions.values():
+            for queued in session.drop_queue():
+                self._finish(queued, ShareSessionNotFoundError(_ENDED))
 
     # -- sending -----------------------------------------------------------------------------------------------------
 

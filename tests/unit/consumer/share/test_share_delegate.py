@@ -13,14 +13,15 @@ import pytest
 from pyconsumer import KafkaShareConsumer
 from pyconsumer.clock import SystemClock
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.share.acknowledgements import Source
+from pyconsumer.consumer.share.acknowledgements import Piece, Source
 from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
 from pyconsumer.consumer.share.delegate import ShareDelegate
-from pyconsumer.consumer.share.session import ShareSession
-from pyconsumer.errors import KafkaTimeoutError, RecordDeserializationError
+from pyconsumer.consumer.share.session import Queued, ShareSession, Ticket
+from pyconsumer.errors import KafkaError, KafkaTimeoutError, RecordDeserializationError, ShareSessionNotFoundError
 from pyconsumer.protocol.messages.share_fetch import AcquiredRecords
 from pyconsumer.protocol.records import BatchBuilder
-from pyconsumer.structs import TopicPartition
+from pyconsumer.structs import AcknowledgeType, TopicPartition
+from tests.unit.consumer.builders import finish
 
 _ID = b"i" * 16
 _TP = TopicPartition("t", 0)
@@ -75,6 +76,10 @@ class World:
             delegate.abandon("the test has ended")
             with suppress(Exception):
                 delegate.client.close()
+
+
+def accepted(offset: int) -> Queued:
+    return Queued(Source(1, _ID, _TP), [Piece(offset, offset, AcknowledgeType.ACCEPT, math.inf)])
 
 
 @pytest.fixture
@@ -202,3 +207,32 @@ def test_records_are_given_back_from_the_end_of_what_was_returned(world: World) 
     assert world.poll() == [b"1", b"3", b"2"]
     world.delegate.give_back(1)
     assert world.poll() == [b"2"]
+
+
+def test_an_error_of_the_callback_is_raised_after_all_outcomes_were_reported(world: World) -> None:
+    world.start()
+    seen: list[tuple[set[int], KafkaError | None]] = []
+
+    def callback(offsets: dict[TopicPartition, set[int]], error: KafkaError | None) -> None:
+        seen.append((offsets[_TP], error))
+        raise ValueError(f"call {len(seen)}")
+
+    world.delegate.set_callback(callback)
+    late = KafkaTimeoutError("late")
+    for at, error in enumerate((None, late)):
+        world.delegate._on_outcome(accepted(at), error)
+    with pytest.raises(ValueError, match="call 1"):
+        world.poll()
+    assert seen == [({0}, None), ({1}, late)]
+    assert world.poll() == []
+
+
+def test_close_ends_what_was_not_sent(world: World) -> None:
+    world.start()
+    world.delegate.coordinator.close = lambda deadline: iter(())  # type: ignore[method-assign, assignment, return-value]
+    ticket = Ticket()
+    world.delegate.fetcher.acknowledge(accepted(0)._replace(ticket=ticket))
+    assert ticket.pending == 1
+    finish(world.delegate.close(0.0))
+    assert isinstance(ticket.results[_TP], ShareSessionNotFoundError)
+    assert ticket.pending == 0
