@@ -78,7 +78,6 @@ class ShareDelegate:
         self._unseen: list[Delivery] = []  # of the last take, until the next call shows that it was returned
         self._callback: AcknowledgementCallback | None = None
         self._outcomes: list[tuple[Queued, KafkaError | None]] = []  # for the callback
-        self._in_callback = False
         self._assignment_id = -1
 
     @classmethod

@@ -1,4 +1,4 @@
-"""``ShareDelegate`` without a network: which records a poll takes, and what becomes of errors and of Ctrl-C."""
+"""``ShareDelegate`` without a network: the records that a poll takes, its errors, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TP = TopicPartition("t", 0)
 
 
 class World:
-    """A delegate with an open session, that is assigned three partitions, and buffers what the test gives it."""
+    """A delegate with an open session and three assigned partitions. The test fills its buffer."""
 
     def __init__(self) -> None:
         self._open: list[ShareDelegate] = []
@@ -94,7 +94,7 @@ def interrupt(*args: object) -> None:
 
 
 def interrupted(values: dict[bytes, int]) -> Callable[[bytes], int]:
-    """Return a deserializer that Ctrl-C interrupts at these values, so many times."""
+    """Return a deserializer that Ctrl-C interrupts at these values. Each has the number of times."""
 
     def read(data: bytes) -> int:
         if values.get(data, 0):
@@ -115,7 +115,7 @@ def test_an_error_behind_records_of_another_partition_is_raised_by_the_next_poll
     assert world.poll() == [2]
 
 
-def test_close_that_ctrl_c_ends_waits_for_nobody(world: World) -> None:
+def test_close_does_not_wait_for_the_group_after_ctrl_c(world: World) -> None:
     world.start()
     ends: list[float] = []
 
@@ -199,7 +199,7 @@ def test_records_whose_lock_has_expired_are_not_returned(world: World) -> None:
         assert world.poll() == [b"5"]
 
 
-def test_records_are_given_back_from_the_end_of_what_was_returned(world: World) -> None:
+def test_the_last_returned_records_are_given_back(world: World) -> None:
     world.start()
     world.buffer(0, b"1")
     world.buffer(1, b"2")
@@ -227,7 +227,7 @@ def test_an_error_of_the_callback_is_raised_after_all_outcomes_were_reported(wor
     assert world.poll() == []
 
 
-def test_close_ends_what_was_not_sent(world: World) -> None:
+def test_close_ends_acknowledgements_that_were_not_sent(world: World) -> None:
     world.start()
     world.delegate.coordinator.close = lambda deadline: iter(())  # type: ignore[method-assign, assignment, return-value]
     ticket = Ticket()
