@@ -191,7 +191,7 @@ class ShareDelegate:
         fetcher.drop_expired()
         if fetcher.again:
             taken = self._unseen = fetcher.again
-            fetcher.again = []
+            fetcher.drop_again()
         elif fetcher.renewed:
             taken = self._unseen = fetcher.take_renewed()
         elif fetcher.is_renewing:
@@ -351,7 +351,7 @@ class ShareDelegate:
                 back.append(rest)
             unyielded -= count
         self._delivered = [delivery for delivery in self._delivered if delivery.runs]
-        self.fetcher.again = [*reversed(back), *self.fetcher.again]
+        self.fetcher.keep_again(back[::-1])
 
     def accept_before(self, record: ConsumerRecord[Any, Any]) -> None:
         """Accept the records that iteration yielded before one, in implicit mode (rule 5)."""
@@ -377,8 +377,7 @@ class ShareDelegate:
             return
         unseen, self._unseen = self._unseen, []
         self._delivered = [delivery for delivery in self._delivered if delivery not in unseen]
-        again = self.fetcher.again
-        self.fetcher.again = [*unseen, *(delivery for delivery in again if delivery not in unseen)]
+        self.fetcher.keep_again(unseen)
         self.recover()
 
     def recover(self) -> None:
@@ -397,7 +396,7 @@ class ShareDelegate:
 
     def close(self, deadline: float) -> Steps[None]:
         """Send what is acknowledged, end the sessions and leave the group (rule 6)."""
-        self.fetcher.again = []
+        self.fetcher.drop_again()
         if self.config.is_explicit:
             self._settle(None)
         self._delivered = []

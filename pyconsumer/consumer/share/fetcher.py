@@ -376,6 +376,14 @@ class ShareFetcher:
         renewed, self.renewed = self.renewed, []
         return renewed
 
+    def keep_again(self, deliveries: Collection[Delivery]) -> None:
+        """Let the next polls return records that the application has not seen, before those that are kept already."""
+        self.again = [*deliveries, *(each for each in self.again if each not in deliveries)]
+
+    def drop_again(self) -> None:
+        """Forget the records that the application has not seen. Another place has them, or nobody will take them."""
+        self.again = []
+
     def drop_expired(self) -> None:
         """Drop records whose lock has expired by our clock. The broker delivers them again."""
         now = self._clock.now()
