@@ -26,6 +26,7 @@ __all__ = [
     "offsets_after",
     "point_out_milliseconds",
     "split_topics",
+    "topic_names",
 ]
 
 _log = logging.getLogger("pyconsumer.consumer")
@@ -76,6 +77,24 @@ def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
         raise TypeError("topics must be a list of names, not None")
     if pattern is not None and topics:
         raise ValueError("topics and a pattern exclude one another")
+
+
+def topic_names(topics: Any) -> list[str]:
+    """Return the topics of a subscription as a list of plain strings. Members of a ``StrEnum`` become names.
+
+    Raises:
+        TypeError: the topics are not a list, but for example one name.
+        ValueError: one of them is not a name.
+    """
+    if isinstance(topics, str):
+        raise TypeError(f"topics must be a list of names, not the string {topics!r}")
+    if not isinstance(topics, Iterable):
+        raise TypeError(f"topics must be a list of names, not {topics!r}")
+    names = list(topics)
+    for topic in names:
+        if not isinstance(topic, str) or not topic.strip():
+            raise ValueError(f"a topic must be a name, not {topic!r}")
+    return [str.__str__(topic) for topic in names]
 
 
 def not_empty(items: Any, call: str) -> Any:

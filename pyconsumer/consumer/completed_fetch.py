@@ -315,7 +315,7 @@ class CompletedFetch:
             return None
         offset, of, error = self._waits
         if offset == self.next_offset and of == reader and not error.arrival.done():
-            return error
+            return error.with_traceback(None)  # it is raised again at each wake, and its traceback must not grow
         self._waits = None
         return None
 

@@ -45,6 +45,7 @@ from pyconsumer.consumer.arguments import (
     checked_position,
     checked_times,
     offsets_after,
+    topic_names,
 )
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
@@ -790,20 +791,13 @@ class ConsumerDelegate:
         return self.coordinator
 
     def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None) -> Steps[None]:
-        if isinstance(topics, str):
-            raise TypeError(f"topics must be a list of names, not the string {topics!r}")
-        if not isinstance(topics, Iterable):
-            raise TypeError(f"topics must be a list of names, not {topics!r}")
-        wanted = list(topics)
+        wanted = topic_names(topics)
         if not wanted:
             yield from self.unsubscribe(self.default_deadline())
             return
-        for topic in wanted:
-            if not isinstance(topic, str) or not topic.strip():
-                raise ValueError(f"a topic must be a name, not {topic!r}")
         self._check_assignors()
         self.subscriptions.check_type(SubscriptionType.AUTO_TOPICS)
-        kept = frozenset([str.__str__(topic) for topic in wanted])  # members of a StrEnum become names
+        kept = frozenset(wanted)
         self.subscriptions.drop_fetched([tp for tp in self.subscriptions.assigned_list() if tp.topic not in kept])
         _log.info("subscribed to %s", ", ".join(sorted(kept)))
         self._unconfirmed = {TopicPartition(topic, 0): self.metadata.update_count for topic in kept}

@@ -34,6 +34,7 @@ from pyconsumer.consumer.arguments import (
     checked_times,
     is_partition,
     offsets_after,
+    topic_names,
 )
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
 from pyconsumer.consumer.closing import CommitOnClose
@@ -379,16 +380,11 @@ class MockConsumer(Consumer[K, V]):
         self._refuse_in_callback("subscribe")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
-        if topics is None or isinstance(topics, str):
-            raise TypeError(f"topics must be a list of names, not {topics!r}")
-        wanted = list(topics)
+        wanted = topic_names(topics)
         if pattern is not None and wanted:
             raise ValueError("topics and a pattern exclude one another")
         if pattern == "":
             raise ValueError("the pattern must not be empty")
-        for topic in wanted:
-            if not isinstance(topic, str) or not topic.strip():
-                raise ValueError(f"a topic must be a name, not {topic!r}")
         if pattern is None and not wanted:
             self.unsubscribe()
             return

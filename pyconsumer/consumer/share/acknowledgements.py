@@ -105,11 +105,6 @@ class Delivery:
         self._chosen[offset] = kind
 
     @property
-    def open_count(self) -> int:
-        """Return the number of records that the application has not acknowledged."""
-        return sum(last - first + 1 for first, last in self.runs) - len(self._chosen)
-
-    @property
     def first_open(self) -> int | None:
         """Return the offset of the first record that is not acknowledged, or None."""
         for first, last in self.runs:

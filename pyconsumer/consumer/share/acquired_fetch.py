@@ -12,6 +12,7 @@ Rules
 4. In a damaged batch all acquired records are rejected, and the poll raises. What follows it is released.
 5. Nothing is done for each record: ranges are cut by bisection. Only where offsets are missing are they looked at.
 6. Ranges come from outside. Those that are out of order are a ``ProtocolError``.
+7. Ctrl-C in a take loses no record: what was decoded and not delivered is decoded again.
 """
 
 from __future__ import annotations
@@ -74,9 +75,14 @@ class AcquiredFetch:
         self.extra: list[Piece] = []
         self._end = before + 1
         self._settled = self.ranges[0][0]  # every acquired offset below is delivered or acknowledged
-        self._cursor = Cursor(source.topic_partition, buffer, fetch_offset=self._settled, check_crcs=check_crcs)
+        self._buffer = buffer
+        self._check_crcs = check_crcs
+        self._cursor = self._read_from(self._settled)
         self._raw: list[ConsumerRecord[Any, Any]] = []
         self._decided: set[int] = set()  # offsets with an acknowledgement in `extra`, not below `_settled`
+
+    def _read_from(self, offset: int) -> Cursor:
+        return Cursor(self.source.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs)
 
     @property
     def is_done(self) -> bool:
@@ -94,6 +100,22 @@ class AcquiredFetch:
             PendingError, SchemaUnavailableError: the next record waits for something. It stays.
             Exception: an error of the next record or batch, which is acknowledged in :attr:`extra`.
         """
+        try:
+            return self._take(most, convert)
+        except Exception:
+            raise
+        except BaseException:
+            self._restart()
+            raise
+
+    def _restart(self) -> None:
+        """Read again what was not delivered, after Ctrl-C (rule 7). What was decided about an offset stays."""
+        self.extra = [piece for piece in self.extra if piece.kind != GAP or piece.last < self._settled]
+        self._raw = []
+        if not self.is_done:
+            self._cursor = self._read_from(self._settled)
+
+    def _take(self, most: int, convert: Convert | None) -> Delivery | None:
         records: list[ConsumerRecord[Any, Any]] = []
         while len(records) < most:
             try:
@@ -191,8 +213,9 @@ class AcquiredFetch:
             self.extra.append(Piece(start, end - 1, GAP, self.locked_until))
 
     def _decide(self, offset: int, kind: AcknowledgeType) -> None:
-        self._decided.add(offset)
-        self.extra.append(Piece(offset, offset, kind, self.locked_until))
+        if offset not in self._decided:  # before Ctrl-C
+            self.extra.append(Piece(offset, offset, kind, self.locked_until))
+            self._decided.add(offset)
 
     def _reject(self, raw: Sequence[ConsumerRecord[Any, Any]], good: Sequence[ConsumerRecord[Any, Any]]) -> None:
         kept = set(map(_offset, good))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pyconsumer import background_log
 from pyconsumer.clock import Clock, SystemClock, seconds_of
-from pyconsumer.consumer.arguments import check_subscription, split_topics
+from pyconsumer.consumer.arguments import split_topics, topic_names
 from pyconsumer.consumer.guard import Guard
 from pyconsumer.consumer.interface import Metrics
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
@@ -145,8 +145,7 @@ class ShareCalls(ShareImmediateCalls, Generic[K, V]):
         with self._guard:
             self._guard.refuse_in_callback("subscribe")
             self._end_iteration()
-            check_subscription(topics, None, None)
-            self._delegate.subscribe(list(topics))
+            self._delegate.subscribe(topic_names(topics))
             self._serve_soon()
 
     def subscription(self) -> set[str]:

@@ -87,11 +87,6 @@ class ShareCoordinator:
         return self._core.metrics
 
     @property
-    def is_joined(self) -> bool:
-        """Return whether the coordinator knows the member."""
-        return self._core.generation.joined
-
-    @property
     def next_due_at(self) -> float:
         """Return when :meth:`advance` has something to do (seconds), unless something arrives earlier."""
         return -math.inf if self._metadata.update_count != self._metadata_seen else self._due_at

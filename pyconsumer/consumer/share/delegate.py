@@ -6,6 +6,7 @@ Rules
    application has acknowledged, and refuses the poll if a record is left.
 2. Then, until it has records: the group's work, callbacks, errors, and what can be returned, in this order: records
    that a Ctrl-C kept from the application, renewed records, buffered records. Only if there are none, it fetches.
+   Records whose lock has expired by our clock are dropped: another member may have them by now.
 3. While a renewal is on its way, nothing is fetched (as in Java 4.3.1). Renewed records are returned alone.
 4. No wait and no error comes between the take of records and their return. So a wakeup or a cancelled call keeps them.
 5. Iteration takes the records of a poll one by one. What it has not yielded when another call comes is taken back: it
@@ -18,6 +19,7 @@ Rules
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
@@ -33,7 +35,7 @@ from pyconsumer.consumer.share.coordinator import ShareCoordinator
 from pyconsumer.consumer.share.fetcher import ShareFetcher
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.session import Queued, Ticket
-from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.metrics.source import windows_of
 from pyconsumer.network.futures import Steps, Wait, wait_for_callback
@@ -73,11 +75,9 @@ class ShareDelegate:
         self._arrivals = Arrivals(self.client.wake_poll, self.clock.now)
         self.topics: frozenset[str] = frozenset()
         self._delivered: list[Delivery] = []  # to the application, and not acknowledged
-        self._again: list[Delivery] = []  # taken, and never seen by the application
         self._unseen: list[Delivery] = []  # of the last take, until the next call shows that it was returned
         self._callback: AcknowledgementCallback | None = None
         self._outcomes: list[tuple[Queued, KafkaError | None]] = []  # for the callback
-        self._in_callback = False
         self._assignment_id = -1
 
     @classmethod
@@ -188,18 +188,24 @@ class ShareDelegate:
     def _take(self, most: int) -> ConsumerRecords[Any, Any] | None:
         """Take records for the application (rules 2 to 4)."""
         fetcher = self.fetcher
-        if self._again:
-            taken, self._again = self._again, []
+        fetcher.drop_expired()
+        if fetcher.again:
+            taken = self._unseen = fetcher.again
+            fetcher.drop_again()
         elif fetcher.renewed:
-            taken = fetcher.take_renewed()
+            taken = self._unseen = fetcher.take_renewed()
         elif fetcher.is_renewing:
             return None
         else:
             taken = self._take_buffered(most)
         if not taken:
             return None
+        places: dict[TopicPartition, int] = {}
+        for delivery in taken:
+            places.setdefault(delivery.source.topic_partition, len(places))
+        if len(places) < len(taken):  # in the order in which the application gets the records (rule 5)
+            taken.sort(key=lambda delivery: places[delivery.source.topic_partition])
         self._delivered += taken
-        self._unseen = taken
         if fetcher.has_queued and fetcher.buffer and fetcher.send_acknowledgements():
             self.client.flush()
         by_partition: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
@@ -210,6 +216,7 @@ class ShareDelegate:
 
     def _take_buffered(self, most: int) -> list[Delivery]:
         taken: list[Delivery] = []
+        self._unseen = taken  # Ctrl-C in another fetch keeps what was taken of the first one
         buffer = self.fetcher.buffer
         for _ in range(len(buffer)):
             if most <= 0:
@@ -221,10 +228,12 @@ class ShareDelegate:
                 self._arrivals.expect(pending, self.grace_s)
                 buffer.rotate(-1)
                 continue
-            except Exception:
-                if taken:
-                    break  # the next poll raises it
-                raise
+            except Exception as error:
+                if not taken:
+                    raise
+                if not isinstance(error, SchemaUnavailableError):  # the record of that one stays
+                    self.fetcher.keep_error(error)
+                break
             finally:
                 self.fetcher.acknowledge_extra(fetch)
                 if fetch.is_done:
@@ -310,7 +319,7 @@ class ShareDelegate:
             self._outcomes.append((queued, error))
 
     def _run_callbacks(self) -> Steps[None]:
-        """Call the callback: once for all that succeeded, and once for each error."""
+        """Call the callback: once for all that succeeded, and once for each error. Raise its first error at the end."""
         outcomes, self._outcomes = self._outcomes, []
         found: dict[KafkaError | None, dict[TopicPartition, set[int]]] = {}
         for queued, error in outcomes:
@@ -318,9 +327,15 @@ class ShareDelegate:
             for piece in queued.pieces:
                 if piece.kind != GAP:
                     offsets.update(range(piece.first, piece.last + 1))
+        failure: Exception | None = None
         for error, by_partition in found.items():
             if self._callback is not None:
-                yield from wait_for_callback(self._callback(by_partition, error))
+                try:
+                    yield from wait_for_callback(self._callback(by_partition, error))
+                except Exception as raised:
+                    failure = failure or raised
+        if failure is not None:
+            raise failure
 
     # -- iteration and interrupts ------------------------------------------------------------------------------------
 
@@ -336,7 +351,7 @@ class ShareDelegate:
                 back.append(rest)
             unyielded -= count
         self._delivered = [delivery for delivery in self._delivered if delivery.runs]
-        self._again = [*reversed(back), *self._again]
+        self.fetcher.keep_again(back[::-1])
 
     def accept_before(self, record: ConsumerRecord[Any, Any]) -> None:
         """Accept the records that iteration yielded before one, in implicit mode (rule 5)."""
@@ -362,7 +377,7 @@ class ShareDelegate:
             return
         unseen, self._unseen = self._unseen, []
         self._delivered = [delivery for delivery in self._delivered if delivery not in unseen]
-        self._again = [*unseen, *self._again]
+        self.fetcher.keep_again(unseen)
         self.recover()
 
     def recover(self) -> None:
@@ -381,12 +396,13 @@ class ShareDelegate:
 
     def close(self, deadline: float) -> Steps[None]:
         """Send what is acknowledged, end the sessions and leave the group (rule 6)."""
-        self._again = []
+        self.fetcher.drop_again()
         if self.config.is_explicit:
             self._settle(None)
         self._delivered = []
         fetcher = self.fetcher
         fetcher.buffer.clear()
+        until = -math.inf  # after Ctrl-C nothing is waited for
         try:
             closing: set[int] = set()
             while self.clock.now() < deadline:
@@ -398,10 +414,15 @@ class ShareDelegate:
                 if not fetcher.is_busy:
                     break
                 yield Wait(None, deadline)
+            fetcher.drop_queued()
             if self._outcomes and self.clock.now() < deadline:
                 yield from self._run_callbacks()
+            until = deadline
+        except Exception:
+            until = deadline
+            raise
         finally:
-            yield from self.coordinator.close(deadline)
+            yield from self.coordinator.close(until)
 
     def abandon(self, reason: str) -> None:
         """Let the heartbeat thread leave the group and end. This returns at once, and takes no lock."""

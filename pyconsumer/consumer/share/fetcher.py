@@ -65,6 +65,8 @@ Outcome = Callable[[Queued, KafkaError | None], object]
 Place = tuple[bytes, int]
 """A partition, as requests and responses name it: the topic's id and the number."""
 
+_ENDED: Final = "the share session in which the records were acquired ended"
+
 #: Errors of a partition after which its leader must be looked up again.
 _MOVED: Final = frozenset(
     (
@@ -89,6 +91,7 @@ class ShareFetcher:
     Attributes:
         buffer: acquired records that are not delivered yet.
         renewed: records that were renewed, to be returned by the next poll.
+        again: records that were taken and never seen by the application, to be returned by the next poll.
         lock_timeout_ms: the lock's duration that a broker named last. None before the first response.
     """
 
@@ -102,18 +105,23 @@ class ShareFetcher:
         self._backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         self._not_before: dict[TopicPartition, float] = {}  # partitions that had an error
         self._sent: dict[int, list[Queued]] = {}  # acknowledgements in flight, by node
-        self._errors: deque[KafkaError] = deque()
+        self._errors: deque[Exception] = deque()
         self._last_node = -1  # that was asked, in turn
         self.sessions: dict[int, ShareSession] = {}
         self.buffer: deque[AcquiredFetch] = deque()
         self.renewed: list[Delivery] = []
+        self.again: list[Delivery] = []
         self.lock_timeout_ms: int | None = None
 
     # -- what calls ask ----------------------------------------------------------------------------------------------
 
-    def take_error(self) -> KafkaError | None:
+    def take_error(self) -> Exception | None:
         """Remove and return the oldest error that a poll must raise."""
         return self._errors.popleft() if self._errors else None
+
+    def keep_error(self, error: Exception) -> None:
+        """Let the next poll raise an error."""
+        self._errors.append(error)
 
     @property
     def is_renewing(self) -> bool:
@@ -146,11 +154,15 @@ class ShareFetcher:
             queued.ticket.add(queued.source.topic_partition)
         session = self.sessions.get(queued.source.node_id)
         if session is None or not session.is_open:
-            self._finish(
-                queued, ShareSessionNotFoundError("the share session in which the records were acquired ended")
-            )
+            self._finish(queued, ShareSessionNotFoundError(_ENDED))
             return
         session.enqueue(queued)
+
+    def drop_queued(self) -> None:
+        """Let the acknowledgements fail that wait to be sent, because the consumer is being closed."""
+        for session in self.sessions.values():
+            for queued in session.drop_queue():
+                self._finish(queued, ShareSessionNotFoundError(_ENDED))
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -168,7 +180,7 @@ class ShareFetcher:
                 wanted.setdefault(found.leader, []).append(Key(topic_id, tp))
         self._not_before = {tp: at for tp, at in self._not_before.items() if at > now}
         sent = self.send_acknowledgements(unless=wanted)
-        for node_id in self._in_turn(wanted):
+        for node_id in self._in_turn(wanted, now):
             session = self.sessions.get(node_id)
             if session is None:
                 session = self.sessions[node_id] = ShareSession(node_id)
@@ -177,12 +189,13 @@ class ShareFetcher:
                 sent = True
         return sent
 
-    def _in_turn(self, nodes: Collection[int]) -> Iterable[int]:
+    def _in_turn(self, nodes: Collection[int], now: float) -> Iterable[int]:
         if not self._config.limits_records or len(nodes) < 2:
             return tuple(nodes)
-        if self.is_busy:
+        ready = [node for node in nodes if node not in self.sessions or self.sessions[node].retry_at <= now]
+        if self.is_busy or not ready:
             return ()
-        self._last_node = min((node for node in nodes if node > self._last_node), default=min(nodes))
+        self._last_node = min((node for node in ready if node > self._last_node), default=min(ready))
         return (self._last_node,)
 
     def _send_fetch(self, session: ShareSession, wanted: list[Key]) -> None:
@@ -238,7 +251,7 @@ class ShareFetcher:
         now = self._clock.now()
         if message.acquisition_lock_timeout_ms > 0:
             self.lock_timeout_ms = message.acquisition_lock_timeout_ms
-        locked_until = sent_at + message.acquisition_lock_timeout_ms / 1000
+        locked_until = self._locked_until(sent_at)
         sizes: dict[str, int] = {}
         results: dict[Place, int] = {}
         for topic in message.responses:
@@ -354,6 +367,7 @@ class ShareFetcher:
             self.buffer = deque(fetch for fetch in self.buffer if fetch.source.node_id != session.node_id)
             _log.info("the share session with broker %d is lost, with records not delivered yet", session.node_id)
         self.renewed = [each for each in self.renewed if each.source.node_id != session.node_id]
+        self.again = [each for each in self.again if each.source.node_id != session.node_id]
         for queued in session.drop_queue():
             self._finish(queued, error)
 
@@ -361,6 +375,24 @@ class ShareFetcher:
         """Take the renewed records out."""
         renewed, self.renewed = self.renewed, []
         return renewed
+
+    def keep_again(self, deliveries: Collection[Delivery]) -> None:
+        """Let the next polls return records that the application has not seen, before those that are kept already."""
+        self.again = [*deliveries, *(each for each in self.again if each not in deliveries)]
+
+    def drop_again(self) -> None:
+        """Forget the records that the application has not seen. Another place has them, or nobody will take them."""
+        self.again = []
+
+    def drop_expired(self) -> None:
+        """Drop records whose lock has expired by our clock. The broker delivers them again."""
+        now = self._clock.now()
+        if any(fetch.locked_until <= now for fetch in self.buffer):
+            self.buffer = deque(fetch for fetch in self.buffer if fetch.locked_until > now)
+        if self.renewed:
+            self.renewed = [each for each in self.renewed if each.locked_until > now]
+        if self.again:
+            self.again = [each for each in self.again if each.locked_until > now]
 
     def drop_unassigned(self, assignment: Mapping[TopicPartition, bytes]) -> None:
         """Release buffered records of partitions that are not assigned any more."""
@@ -379,7 +411,11 @@ class ShareFetcher:
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
-    def _report(self, queue: Iterable[Queued], results: Mapping[Place, int]) -> None:
+    def _report(self, queue: Collection[Queued], results: Mapping[Place, int]) -> None:
+        now = self._clock.now()
+        expired = {
+            _place(queued.source) for queued in queue if any(piece.locked_until <= now for piece in queued.pieces)
+        }
         for queued in queue:
             code = results.get(_place(queued.source), Errors.INVALID_RECORD_STATE)
             if not code:
@@ -388,21 +424,23 @@ class ShareFetcher:
             error = for_code(code, f"acknowledgement of records of {queued.source.topic_partition}")
             if code in _MOVED:
                 self._metadata.request_update()
-            if code == Errors.INVALID_RECORD_STATE:
-                queued = self._without_live(queued)
-            self._finish(queued, error)
-
-    def _without_live(self, queued: Queued) -> Queued:
-        """Queue again what is still locked by our clock, and return the rest (rule 5)."""
-        now = self._clock.now()
-        live = [piece for piece in queued.pieces if piece.locked_until > now]
-        session = self.sessions.get(queued.source.node_id)
-        if not live or len(live) == len(queued.pieces) or session is None or not session.is_open:
-            return queued
-        if queued.ticket is not None:
-            queued.ticket.add(queued.source.topic_partition)
-        session.enqueue(queued._replace(pieces=live))
-        return queued._replace(pieces=[piece for piece in queued.pieces if piece.locked_until <= now])
+            session = self.sessions.get(queued.source.node_id)
+            if (
+                code != Errors.INVALID_RECORD_STATE
+                or _place(queued.source) not in expired
+                or session is None
+                or not session.is_open
+            ):
+                self._finish(queued, error)
+                continue
+            live = [piece for piece in queued.pieces if piece.locked_until > now]  # is sent again (rule 5)
+            late = [piece for piece in queued.pieces if piece.locked_until <= now]
+            if live:
+                session.enqueue(queued._replace(pieces=live))
+            if live and late and queued.ticket is not None:
+                queued.ticket.add(queued.source.topic_partition)
+            if late:
+                self._finish(queued._replace(pieces=late), error)
 
     def _finish(self, queued: Queued, error: KafkaError | None) -> None:
         if error is None:
@@ -415,8 +453,12 @@ class ShareFetcher:
         now = self._clock.now()
         for piece in pieces:
             if piece.delivery is not None:
-                piece.delivery.lock_until(now + (self.lock_timeout_ms or 0) / 1000)
+                piece.delivery.lock_until(self._locked_until(now))
                 self.renewed.append(piece.delivery)
+
+    def _locked_until(self, since: float) -> float:
+        """Return when a lock expires that began at a time (seconds). A broker that names no duration has no end."""
+        return math.inf if self.lock_timeout_ms is None else since + self.lock_timeout_ms / 1000
 
 
 def _place(of: Key | Source) -> Place:

@@ -150,17 +150,17 @@ class ShareSession:
         self.is_busy = False
         self.failures = 0
         self.retry_at = -math.inf
-        self.epoch = self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1
+        self._advance()
 
     def on_refusal(self, code: int, retry_at: float) -> None:
         """Record that the broker has answered with an error. ``retry_at``: the time of the next request."""
         self.is_busy = False
         self.failures += 1
         self.retry_at = retry_at
-        if code in LOST_SESSION:
-            self.reset()
+        if code in LOST_SESSION or not self.is_open:
+            self.reset()  # a session that was not opened has no partitions: the next request names all of them again
         else:
-            self.epoch = max(1, self.epoch + 1) if self.is_open else OPEN_SESSION_EPOCH
+            self._advance()
 
     def on_unsent(self) -> None:
         """Record that a request was never sent, because the broker does not have its version."""
@@ -172,6 +172,9 @@ class ShareSession:
         self.failures += 1
         self.retry_at = retry_at
         self.reset()
+
+    def _advance(self) -> None:
+        self.epoch = self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1
 
     def reset(self) -> None:
         """Forget the session."""

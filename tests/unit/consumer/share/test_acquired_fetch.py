@@ -94,6 +94,42 @@ def test_a_record_that_cannot_be_read_is_released_after_the_good_ones() -> None:
     assert found.is_done
 
 
+def test_ctrl_c_loses_no_record() -> None:
+    found = fetch(batch(0, range(4)) + batch(4, [4, 6, 7]), (0, 7))
+    turns = 0
+
+    def convert(raw: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        if turns in (1, 3):
+            raise KeyboardInterrupt
+        return raw[:2], len(raw[:2]), None
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            found.take(10, convert)
+    assert drain(found, 10, convert) == [0, 1, 2, 3, 4, 6, 7]
+    assert spread(found.extra) == {5: GAP}
+
+
+def test_ctrl_c_rejects_a_skipped_record_once() -> None:
+    found = fetch(batch(0, range(4), value=lambda at: b"x" if at == 1 else b"%d" % at), (0, 3))
+    deserialize = Deserialization(None, int, "skip")
+    stops = [True]
+
+    def convert(raw: Any) -> Any:
+        if raw[0].offset == 2 and stops.pop():
+            raise KeyboardInterrupt
+        return deserialize(raw[:2])
+
+    with pytest.raises(KeyboardInterrupt):
+        found.take(10, convert)
+    stops.append(False)
+    extra = found.take_extra()  # as after each take
+    assert drain(found, 10, convert) == [0, 2, 3]
+    assert spread([*extra, *found.extra]) == {1: _REJECT}
+
+
 def test_a_skipped_record_is_rejected() -> None:
     found = fetch(batch(0, range(4), value=lambda at: b"x" if at % 2 else b"%d" % at), (0, 3))
     assert drain(found, 10, Deserialization(None, int, "skip")) == [0, 2]

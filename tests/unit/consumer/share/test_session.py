@@ -62,15 +62,20 @@ def test_another_error_continues_the_session() -> None:
     session.begin()
     session.on_refusal(Errors.UNKNOWN_SERVER_ERROR, retry_at=5.0)
     assert session.epoch == 2
+    session.epoch = 0x7FFFFFFF
+    session.on_refusal(Errors.UNKNOWN_SERVER_ERROR, retry_at=5.0)
+    assert session.epoch == 1
     session.on_failure(6.0)
     assert session.epoch == 0
 
 
-def test_a_session_that_was_refused_at_its_beginning_is_not_open() -> None:
+def test_a_session_that_was_refused_at_its_beginning_is_opened_again_with_all_partitions() -> None:
     session = ShareSession(1)
+    session.want([_KEY_A])
     session.begin()
     session.on_refusal(Errors.UNKNOWN_SERVER_ERROR, retry_at=5.0)
     assert not session.is_open
+    assert session.want([_KEY_A]) == ([_KEY_A], [])
 
 
 def test_what_would_name_an_offset_twice_waits_for_the_next_request() -> None:

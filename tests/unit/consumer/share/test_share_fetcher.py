@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.consumer.share.acknowledgements import Piece, Source
+from pyconsumer.consumer.share.acknowledgements import Delivery, Piece, Source
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.context import ShareContext
 from pyconsumer.consumer.share.fetcher import ShareFetcher
@@ -151,6 +151,7 @@ def test_a_lost_session_drops_its_records_and_is_opened_again(code: int) -> None
     world = World()
     world.open()
     assert len(world.fetcher.buffer) == 1
+    world.fetcher.again.append(Delivery(_SOURCE, (), [(0, 0)], (), 1e9))
     ticket = world.acknowledge(accepted(0, 4))
     world.fetch()
     world.client.respond(ShareFetchResponse(error_code=code))
@@ -158,6 +159,7 @@ def test_a_lost_session_drops_its_records_and_is_opened_again(code: int) -> None
     assert error is not None
     assert error.errno == code  # type: ignore[attr-defined]
     assert not world.fetcher.buffer
+    assert not world.fetcher.again
     assert world.fetcher.take_error() is None  # no poll raises it
     late = world.acknowledge(accepted(5, 9))  # of the lost session
     assert isinstance(late.results[_TP], ShareSessionNotFoundError)
@@ -197,6 +199,22 @@ def test_only_expired_locks_fail_and_the_others_are_sent_again() -> None:
     assert isinstance(ticket.results[_TP], InvalidRecordStateError)
 
 
+def test_records_of_another_poll_whose_lock_is_alive_are_sent_again() -> None:
+    world = World()
+    world.open()
+    late = world.acknowledge(accepted(0, 4, locked_until=99.0))
+    ticket = world.acknowledge(accepted(5, 9))
+    world.fetcher.send_acknowledgements()
+    world.client.respond(confirmed(Errors.INVALID_RECORD_STATE))
+    assert isinstance(late.results[_TP], InvalidRecordStateError)
+    assert (late.pending, ticket.pending) == (0, 1)
+    world.fetcher.send_acknowledgements()
+    world.client.respond(confirmed(Errors.INVALID_RECORD_STATE))  # though none has expired
+    assert isinstance(ticket.results[_TP], InvalidRecordStateError)
+    assert [spans for spans, _ in world.outcomes] == [[(0, 4)], [(5, 9)]]
+    assert not world.fetcher.has_queued
+
+
 def test_a_leader_that_has_moved_is_followed() -> None:
     world = World()
     world.open()
@@ -224,6 +242,25 @@ def test_an_acknowledgement_of_a_partition_that_is_not_read_leaves_alone() -> No
     (_, request, _) = world.client.sent[0]
     assert request.topics[0].partitions[0].acknowledgement_batches == [share_fetch.AcknowledgementBatch(0, 9, [1])]
     assert not isinstance(request, ShareFetchRequest)
+
+
+def test_with_record_limit_a_broker_that_has_failed_holds_up_no_other() -> None:
+    world = World(share_acquire_mode="record_limit")
+    leaders = {TopicPartition("t", number): number + 1 for number in range(2)}
+    world.metadata.leader = lambda tp: PartitionMetadata(tp.topic, tp.partition, leaders[tp], 3, (), (), (), 0)  # type: ignore[method-assign]
+    assignment = dict.fromkeys(leaders, _ID)
+    asked = []
+    for fails in (True, False, False):
+        assert world.fetcher.send_fetches(assignment)
+        asked.append(world.client.sent[0][0])
+        if fails:
+            world.client.fail(KafkaConnectionError("gone"))
+        else:
+            world.client.respond(ShareFetchResponse())
+    assert asked == [1, 2, 2]
+    world.clock.time += 10
+    assert world.fetcher.send_fetches(assignment)
+    assert world.client.sent[0][0] == 1
 
 
 def test_a_partition_that_the_response_leaves_out_was_not_acknowledged() -> None:
