@@ -26,6 +26,7 @@ import pyconsumer
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
+from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.telemetry import Client, hooks
 from tests.support.spans import Drops, recording
 
@@ -108,6 +109,25 @@ def test_a_sampler_that_drops_all_roots_costs_no_span(servers: str, root: Sample
             assert sending.headers
             sending.sent(None)
         assert [span.parent.span_id for span in recorder.spans() if span.parent] == [2]
+
+
+def test_processing_without_a_parent_costs_no_span_if_all_roots_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    observer = sys.modules["pyconsumer.opentelemetry.observer"]
+    failures: list[object] = []
+    monkeypatch.setattr(observer, "_failed", lambda: failures.append(sys.exc_info()[1]))
+    records = [ConsumerRecord("t", 0, offset, 0, 0, None, b"x", ()) for offset in range(2)]
+    read: list[object] = []
+    with recording(sampler=ParentBased(ALWAYS_OFF)) as recorder:
+        active = hooks.active
+        assert active is not None
+        monkeypatch.setattr(observer, "contexts_of", lambda headers: read.append(headers) or [])
+        for work in (records[0], records):
+            with active.processing(Client("c"), work) as span:
+                assert span is None
+        assert recorder.points("messaging.process.duration") == {("process", "t", None): 2}
+    assert (failures, read) == ([], [])
 
 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
