@@ -179,6 +179,32 @@ def test_a_producer_without_a_broker_is_alive_and_not_ready() -> None:
     assert not producer.health().is_alive()
 
 
+def test_a_producer_is_not_ready_once_a_batch_has_had_no_leader_for_longer_than_that() -> None:
+    clock = RunningClock()
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("tea", 2)
+        with KafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, clock=clock, delivery_timeout_ms=3_600_000
+        ) as producer:
+            for partition in range(2):
+                producer.send("tea", b"x", partition=partition).get(30)
+            cluster.kill_broker(1)
+            sent = [producer.send("tea", b"x", partition=partition) for partition in range(2)]
+
+            def missing() -> str:
+                return str(producer.health().missing)
+
+            wait_until(lambda: re.fullmatch(r"the leader of tea-\d", missing()), 30, "the partition has no leader")
+            assert producer.health().is_ready(), "not for long"
+            clock.advance(31.0)
+            wait_until(lambda: not producer.health().is_ready(), 30, "the time has passed")
+            assert producer.health().is_ready(longest_wait_ms=3_600_000)
+            cluster.restart_broker(1)
+            for future in sent:
+                future.get(60)
+            assert producer.health().is_ready()
+
+
 def test_a_producer_shows_the_batch_that_waits(brokers: str) -> None:
     with KafkaProducer(bootstrap_servers=brokers, linger_ms=600_000) as producer:
         producer.partitions_for("tea")
