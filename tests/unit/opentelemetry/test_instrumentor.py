@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace.sampling import (
 import pyconsumer
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.telemetry import Client, hooks
@@ -128,6 +129,18 @@ def test_processing_without_a_parent_costs_no_span_if_all_roots_are_dropped(
                 assert span is None
         assert recorder.points("messaging.process.duration") == {("process", "t", None): 2}
     assert (failures, read) == ([], [])
+
+
+def test_a_poll_that_is_refused_has_taken_no_time() -> None:
+    with recording() as recorder:
+        consumer = KafkaConsumer(bootstrap_servers=_NOWHERE)
+        consumer.close()
+        for call in (consumer.poll, consumer.poll_arrow, lambda: next(consumer)):
+            with pytest.raises(IllegalStateError):
+                call()  # type: ignore[operator]
+        lengths = [(span.end_time or 0) - (span.start_time or 0) for span in recorder.spans("receive")]
+    assert len(lengths) == 3
+    assert max(lengths) < 60 * 10**9
 
 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
