@@ -123,8 +123,10 @@ def _has_assignment(delegate: ConsumerDelegate, group: ConsumerCoordinator | Non
 def _missing(delegate: ConsumerDelegate, now: float) -> tuple[str | None, float]:
     """Return the coordinator or leader that is missing for the longest time, and since when. None, ``now``: neither."""
     found: tuple[str | None, float] = None, now
-    group = delegate.coordinator
-    since = None if group is None else group.missing_since
+    group, client = delegate.coordinator, delegate.client
+    since = None
+    if group is not None:
+        since = group.missing_since(lambda node_id: client.connection_state(node_id, "coordinator") == "ready")
     if since is not None and since < found[1]:
         found = "the group's coordinator", since
     leaderless = delegate.fetcher.leaderless
@@ -139,11 +141,11 @@ def _missing(delegate: ConsumerDelegate, now: float) -> tuple[str | None, float]
         elif leaderless.get(tp, now) < found[1]:
             found = f"the leader of {tp}", leaderless[tp]
     for node_id, tp in nodes.items():
-        since = delegate.client.unreachable_since(node_id)
+        since = client.unreachable_since(node_id)
         if since is not None and since < found[1]:
             found = f"the leader of {tp}, node {node_id}", since
-    if not nodes and not delegate.client.ready_nodes():
-        since = delegate.client.unreachable_since(None)
+    if not nodes and not client.ready_nodes():
+        since = client.unreachable_since(None)
         if since is not None and since < found[1]:
             found = "any broker", since
     return found

@@ -20,9 +20,12 @@ from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
 from pyconsumer.metrics.health import shown_error
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
 from tests.support.health_watch import HealthWatch
 from tests.support.process import wait_until
+from tests.unit.network.broker import ScriptedBroker
 
 _NOWHERE = "127.0.0.1:1"
 
@@ -155,6 +158,42 @@ def test_a_consumer_is_not_ready_once_its_leader_is_gone_for_longer_than_that() 
             cluster.restart_broker(1)
             wait_until(lambda: missing() == "None", 30, "the leader is back")
             assert consumer.health().is_ready()
+
+
+def test_a_coordinator_that_is_found_and_cannot_be_reached_is_missing_all_the_time() -> None:
+    clock = RunningClock()
+    with ScriptedBroker() as broker:
+        broker.on(ApiKey.FIND_COORDINATOR, _coordinator(0, port=1))
+        with KafkaConsumer("tea", bootstrap_servers=broker.address, group_id="g", clock=clock) as consumer:
+
+            def missing_now() -> str | None:
+                consumer.poll(timeout_ms=20)
+                return consumer.health().missing
+
+            wait_until(missing_now, 30, "the coordinator is sought")
+            clock.advance(31.0)
+            missing = set()
+            for _ in range(40):
+                consumer.poll(timeout_ms=20)
+                health = consumer.health()
+                missing.add((health.missing, health.missing_s >= 31.0))
+    assert missing == {("the group's coordinator", True)}
+
+
+def test_a_search_that_nobody_repeats_leaves_nothing_missing() -> None:
+    clock = RunningClock()
+    with ScriptedBroker() as broker:
+        broker.on(ApiKey.FIND_COORDINATOR, _coordinator(15))
+        with KafkaConsumer(bootstrap_servers=broker.address, group_id="g", clock=clock) as consumer:
+            with pytest.raises(KafkaError):
+                consumer.committed(TopicPartition("tea", 0), timeout_ms=300)
+            clock.advance(31.0)
+            assert consumer.health().missing is None
+
+
+def _coordinator(error_code: int, port: int = -1) -> FindCoordinatorResponse:
+    found = Coordinator(key="g", node_id=5, host="127.0.0.1", port=port, error_code=error_code)
+    return FindCoordinatorResponse(coordinators=[found])
 
 
 def test_a_producer_without_a_broker_is_alive_and_not_ready() -> None:
