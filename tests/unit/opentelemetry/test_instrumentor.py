@@ -17,13 +17,14 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import (
     ALWAYS_OFF,
+    ALWAYS_ON,
     ParentBased,
     Sampler,
     TraceIdRatioBased,
 )
 
 import pyconsumer
-from pyconsumer import KafkaConsumer, KafkaProducer
+from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
@@ -141,6 +142,22 @@ def test_a_poll_that_is_refused_has_taken_no_time() -> None:
         lengths = [(span.end_time or 0) - (span.start_time or 0) for span in recorder.spans("receive")]
     assert len(lengths) == 3
     assert max(lengths) < 60 * 10**9
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ParentBased(ALWAYS_OFF)])
+def test_headers_from_a_generator_are_sent(servers: str, sampler: Sampler) -> None:
+    name = f"headers-{type(sampler).__name__}"
+    with (
+        recording(sampler=sampler, metrics=False),
+        KafkaProducer(bootstrap_servers=servers) as producer,
+        KafkaConsumer(bootstrap_servers=servers) as consumer,
+    ):
+        sent = producer.send("t", name.encode(), headers=(pair for pair in [("own", b"1")])).get(30)
+        tp = TopicPartition(sent.topic, sent.partition)
+        consumer.assign([tp])
+        consumer.seek(tp, sent.offset)
+        (record,) = consumer.poll(10_000).records()
+    assert ("own", b"1") in record.headers
 
 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
