@@ -419,17 +419,30 @@ class _Processing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        seconds = time.perf_counter() - self._began
+        self._detach()
+        self._end(error)
+        self._measure(seconds, error)
+
+    @_quiet
+    def _detach(self) -> None:
+        if self._token is not None:
+            contexts.detach(self._token)
+
+    @_quiet
+    def _end(self, error: BaseException | None) -> None:
+        if self._span is None:
+            return
         try:
-            self._observer.measure(self._client, "process", self._topic, time.perf_counter() - self._began, error)
-            if self._token is not None:
-                contexts.detach(self._token)
-            if self._span is not None:
-                if error is not None:
-                    self._span.record_exception(error)
-                    _fail(self._span, error)
-                self._span.end()
-        except Exception:
-            _failed()
+            if error is not None:
+                self._span.record_exception(error)
+                _fail(self._span, error)
+        finally:
+            self._span.end()
+
+    @_quiet
+    def _measure(self, seconds: float, error: BaseException | None) -> None:
+        self._observer.measure(self._client, "process", self._topic, seconds, error)
 
 
 def _first_records(work: Any) -> list[Any]:

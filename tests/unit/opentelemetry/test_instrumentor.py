@@ -160,6 +160,25 @@ def test_headers_from_a_generator_are_sent(servers: str, sampler: Sampler) -> No
     assert ("own", b"1") in record.headers
 
 
+def test_a_failure_at_the_end_of_processing_leaves_no_span_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("out of order")
+
+    record = ConsumerRecord("t", 0, 1, 0, 0, None, b"x", ())
+    with recording() as recorder:
+        active = hooks.active
+        assert active is not None
+        monkeypatch.setattr(active, "measure", fails)
+        with active.processing(Client("c"), record) as span:
+            assert trace.get_current_span() is span
+        assert trace.get_current_span() is trace.INVALID_SPAN
+        monkeypatch.setattr(type(span), "record_exception", fails)
+        with pytest.raises(KeyError), active.processing(Client("c"), record):
+            raise KeyError
+        assert trace.get_current_span() is trace.INVALID_SPAN
+        assert len(recorder.spans("process")) == 2
+
+
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with recording(sampler=Drops(), metrics=False) as recorder:
         with KafkaProducer(bootstrap_servers=servers) as producer:
