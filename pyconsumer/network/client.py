@@ -408,6 +408,11 @@ class NetworkClient:
         return self._pool.last_error
 
     @property
+    def last_error_at(self) -> float:
+        """When the last error of a connection came, in monotonic seconds. -inf before the first one."""
+        return self._pool.last_error_at
+
+    @property
     def closed(self) -> bool:
         """Return whether :meth:`close` was called."""
         return self._closed
