@@ -17,6 +17,7 @@ import pytest
 
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
 from pyconsumer.metrics.health import shown_error
@@ -275,6 +276,20 @@ def test_the_last_error_is_the_newer_one_of_a_connection_and_of_a_call() -> None
         wait_until(lambda: "127.0.0.1:1" in last_error(), 30, "still no broker is there")
 
 
+def test_the_error_of_a_read_is_the_last_error() -> None:
+    def fails() -> None:
+        raise IllegalStateError("the task failed")
+
+    async def work() -> None:
+        async with GroupConsumer(bootstrap_servers=_NOWHERE) as consumer:
+            consumer.live_between_reads(fails)
+            with pytest.raises(IllegalStateError):
+                await consumer.read_one(10, ahead=False)
+            assert consumer.health().last_error == "IllegalStateError: the task failed"
+
+    asyncio.run(work())
+
+
 def test_the_text_of_a_foreign_error_is_not_shown() -> None:
     assert shown_error(ValueError("secret")) == "ValueError"
     assert shown_error(IllegalStateError("closed")) == "IllegalStateError: closed"
@@ -336,6 +351,8 @@ def test_the_health_of_mocks() -> None:
 
     consumer, producer = MockConsumer[bytes, bytes](), MockProducer[bytes, bytes]()
     assert not consumer.health().is_ready()
+    assert consumer.health().group_id == "mock"
+    assert MockConsumer[bytes, bytes](group_id=None).health().group_id is None
     consumer.assign([TopicPartition("tea", 0)])
     assert (consumer.health().is_ready(), producer.health().is_ready()) == (True, True)
     consumer.close()
