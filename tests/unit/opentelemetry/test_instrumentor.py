@@ -82,6 +82,20 @@ def test_clients_are_observed_once_there_is_a_provider(monkeypatch: pytest.Monke
     assert hooks.on_open is not None, "there is no meter provider yet"
 
 
+def test_a_client_opens_if_the_search_for_a_provider_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("out of order")
+
+    PyconsumerInstrumentor().instrument()
+    monkeypatch.setattr(trace, "get_tracer_provider", fails)
+    for _ in range(2):
+        KafkaConsumer(bootstrap_servers=_NOWHERE).close()
+    lines = [record for record in caplog.records if record.name == "pyconsumer.opentelemetry"]
+    assert [record.levelname for record in lines] == ["ERROR"]
+
+
 def test_providers_of_the_api_alone_count_as_none() -> None:
     PyconsumerInstrumentor().instrument(
         tracer_provider=trace.NoOpTracerProvider(), meter_provider=metrics.NoOpMeterProvider()
