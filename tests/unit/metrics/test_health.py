@@ -181,7 +181,7 @@ def test_a_coordinator_that_is_found_and_cannot_be_reached_is_missing_all_the_ti
     assert missing == {("the group's coordinator", True)}
 
 
-def test_a_search_that_nobody_repeats_leaves_nothing_missing() -> None:
+def test_a_search_that_has_ended_leaves_nothing_missing() -> None:
     clock = RunningClock()
     with ScriptedBroker() as broker:
         broker.on(ApiKey.FIND_COORDINATOR, _coordinator(15))
