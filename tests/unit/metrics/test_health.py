@@ -181,7 +181,7 @@ def test_a_coordinator_that_is_found_and_cannot_be_reached_is_missing_all_the_ti
     assert missing == {("the group's coordinator", True)}
 
 
-def test_a_search_that_has_ended_leaves_nothing_missing() -> None:
+def test_nothing_is_missing_after_a_search_that_has_ended() -> None:
     clock = RunningClock()
     with ScriptedBroker() as broker:
         broker.on(ApiKey.FIND_COORDINATOR, _coordinator(15))
