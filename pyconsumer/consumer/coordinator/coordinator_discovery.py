@@ -23,16 +23,19 @@ __all__ = ["BACKGROUND", "USER", "CoordinatorDiscovery"]
 
 USER = "user"
 BACKGROUND = "background"
+_LONGEST_SEARCH_S = 30.0
 
 
 @dataclass(slots=True)
 class _Search:
     in_flight: bool = False
+    started_at: float = -math.inf
     retry_at: float = -math.inf
     failures: int = 0
 
-    def start(self) -> None:
+    def start(self, now: float) -> None:
         self.in_flight = True
+        self.started_at = now
 
     def end(self) -> None:
         self.in_flight = False
@@ -77,7 +80,7 @@ class CoordinatorDiscovery:
             self.missing_since = now
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
-        search.start()
+        search.start(now)
         return True
 
     def due_at(self, who: str) -> float:
@@ -104,8 +107,14 @@ class CoordinatorDiscovery:
         return self._searches[who].in_flight
 
     def is_sought(self, now: float) -> bool:
-        """Return whether a FindCoordinator is in flight, or waits for the end of a pause. Any thread may call this."""
-        return any(search.in_flight or now < search.retry_at for search in self._searches.values())
+        """Return whether a FindCoordinator is in flight, or waits for the end of a pause. Any thread may call this.
+
+        One that is older than 30 s does not count: its call has ended, and without a call no response is read.
+        """
+        return any(
+            (search.in_flight and now - search.started_at <= _LONGEST_SEARCH_S) or now < search.retry_at
+            for search in self._searches.values()
+        )
 
     def cancelled(self, who: str) -> None:
         """Record that a FindCoordinator was abandoned before it ended."""

@@ -65,7 +65,7 @@ def test_the_first_loss_is_followed_by_a_search_at_once_the_next_ones_by_pauses(
 def test_a_node_that_is_found_and_lost_without_a_response_does_not_end_the_search() -> None:
     discovery = CoordinatorDiscovery(BACKOFF)
     assert discovery.start(USER, 3.0)
-    assert discovery.is_sought(3.0)
+    assert (discovery.is_sought(3.0), discovery.is_sought(34.0)) == (True, False)
     discovery.found(USER, NODE)
     assert (discovery.missing_since, discovery.unanswered_since) == (None, 3.0)
     discovery.lost(1, 5.0)
