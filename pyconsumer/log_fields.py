@@ -7,6 +7,7 @@ None for a line that belongs to no client.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 from types import FrameType
@@ -66,7 +67,10 @@ def client_of(frame: FrameType | None) -> Names:
 
 
 def _names_in(frame: FrameType) -> list[Names]:
-    owner = frame.f_locals.get("self")
+    names = frame.f_locals
+    owner = names.get("self")
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        names.clear()  # before 3.13 the frame keeps this copy, and with it each object that the function has dropped
     if owner is None or not type(owner).__module__.startswith("pyconsumer."):
         return []
     found: list[Names] = []

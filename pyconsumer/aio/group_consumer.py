@@ -122,11 +122,12 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
                 return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
             finally:
                 self._activity.leave()
-        except KafkaError as error:
-            delegate.observation.failed(error)
-            raise
-        except (KeyboardInterrupt, SystemExit) as error:
-            delegate.on_interrupt(error)
+        except BaseException as error:
+            self._activity.raised(error)
+            if isinstance(error, KafkaError):
+                delegate.observation.failed(error)
+            elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+                delegate.on_interrupt(error)
             raise
         finally:
             self._hand_is_known = False  # the task may have looked during the wait

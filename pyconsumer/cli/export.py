@@ -18,7 +18,7 @@ from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
 from pyconsumer.cli.positions import Row, ends_of, rows_of
-from pyconsumer.errors import GroupIdNotFoundError, KafkaError
+from pyconsumer.errors import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class GroupLags:
     Args:
         admin: is used by one scrape at a time.
         include, exclude: patterns of group ids, which must match in full.
-        timeout_ms: longest time of each request.
+        timeout_ms: longest time of each request. A scrape waits as long for the one before it, so they do not pile up
+            while the cluster is down.
     """
 
     def __init__(self, admin: KafkaAdminClient, include: str, exclude: str, timeout_ms: int) -> None:
@@ -80,15 +81,22 @@ class GroupLags:
         }
         up = GaugeMetricFamily(_UP, "1 if the cluster has answered this scrape, otherwise 0.")
         try:
-            with self._lock:
-                for group, rows in self._look():
-                    _add(families, group, rows)
+            for group, rows in self._look_alone():
+                _add(families, group, rows)
             up.add_metric((), 1)
             yield from families.values()
         except KafkaError as error:
             click.echo(f"Error: {error}", err=True)
             up.add_metric((), 0)
         yield up
+
+    def _look_alone(self) -> list[tuple[GroupDescription, list[Row]]]:
+        if not self._lock.acquire(timeout=self._timeout_ms / 1000):
+            raise KafkaTimeoutError("the scrape before this one has not ended")
+        try:
+            return self._look()
+        finally:
+            self._lock.release()
 
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
         admin, timeout_ms = self._admin, self._timeout_ms

@@ -88,6 +88,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
+        polls = self._delegate.metrics.polls
         self._delegate.note_delivered()
         try:
             found: ConsumerRecords[K, V] | None
@@ -95,7 +96,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             return ConsumerRecords() if found is None else found
         except BaseException as error:
             self._activity.raised(error)
-            self._delegate.on_interrupt(error)
+            self._delegate.on_interrupt(error, polls)
             raise
 
     def poll_arrow(
@@ -111,6 +112,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         from pyconsumer.consumer.arrow import ArrowPoll
 
         arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic, key=key, value=value)
+        polls = self._delegate.metrics.polls
         self._delegate.note_delivered()
         try:
             if arrow.is_unsettled:
@@ -120,7 +122,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             return arrow.batch(self._poll(timeout_ms, arrow.take))
         except BaseException as error:
             self._activity.raised(error)
-            self._delegate.on_interrupt(error)
+            self._delegate.on_interrupt(error, polls)
             raise
 
     def _poll(self, timeout_ms: float, drain: Callable[[], T | None], name: str = "poll") -> T | None:
@@ -155,6 +157,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         records = prefetched.records
         record = None
         called = False
+        polls = self._delegate.metrics.polls
         try:
             if records and self._now() < prefetched.until:
                 record = records[-1]
@@ -178,7 +181,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
                 self._delegate.note_delivered()
             if not isinstance(error, StopIteration):
                 self._activity.raised(error)
-            self._delegate.on_interrupt(error)
+            self._delegate.on_interrupt(error, polls)
             raise
 
     # -- subscription and positions ----------------------------------------------------------------------------------

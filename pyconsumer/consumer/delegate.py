@@ -491,10 +491,13 @@ class ConsumerDelegate:
             if hooks.active is not None:
                 self.observation.taken(*taken)
 
-    def on_interrupt(self, error: BaseException) -> None:
-        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
+    def on_interrupt(self, error: BaseException, polls: int = -1) -> None:
+        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back.
+
+        ``polls``: how many had begun before it, for one that may have been refused.
+        """
         if isinstance(error, Exception):
-            self.observation.failed(error)
+            self.observation.failed(error, polls=polls)
             return
         self._interrupted = again = True
         self.checked.end()

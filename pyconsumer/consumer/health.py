@@ -6,9 +6,11 @@ collection is copied in one step. A call notes a time only if it waits, so a pol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pyconsumer.errors import WakeupError
 from pyconsumer.metrics.health import ConsumerHealth, shown_error
 from pyconsumer.structs import TopicPartition
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.delegate import ConsumerDelegate
     from pyconsumer.consumer.guard import Guard
+    from pyconsumer.network.client import NetworkClient
 
 __all__ = ["Activity", "consumer_health"]
 
@@ -29,7 +32,8 @@ class Activity:
     Attributes:
         last_at: when a call that does not poll began, or one that waited ended. At first the time of creation.
         waiting: calls on an event loop that are in progress.
-        error: the latest error that a call has raised, as text.
+        error: the latest error that a call has raised, as text. A wakeup is none.
+        error_at: when it was raised. -inf before the first one.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -37,6 +41,7 @@ class Activity:
         self.last_at = now()
         self.waiting = 0
         self.error: str | None = None
+        self.error_at = -math.inf
 
     def note(self) -> None:
         """Note that a call begins or ends."""
@@ -45,8 +50,8 @@ class Activity:
     def raised(self, error: BaseException) -> None:
         """Note the error of a call as text: the object would keep those of the application."""
         self.last_at = self._now()
-        if isinstance(error, Exception):
-            self.error = shown_error(error)
+        if isinstance(error, Exception) and not isinstance(error, WakeupError):
+            self.error, self.error_at = shown_error(error), self.last_at
 
     def enter(self) -> None:
         """Note that a call on an event loop begins."""
@@ -104,9 +109,17 @@ def consumer_health(delegate: ConsumerDelegate, guard: Guard, activity: Activity
         waits_s=max(0.0, now - waits_since),
         missing=missing,
         missing_s=max(0.0, now - since),
-        last_error=shown_error(client.last_error) or activity.error,
+        last_error=_last_error(client, activity),
         max_poll_interval_s=config.max_poll_interval_ms / 1000,
     )
+
+
+def _last_error(client: NetworkClient, activity: Activity) -> str | None:
+    """Return the newer one of the last error of a connection and of a call."""
+    network, raised = shown_error(client.last_error), activity.error
+    if network is None or raised is None:
+        return network or raised
+    return network if client.last_error_at > activity.error_at else raised
 
 
 def _ago(then: float, now: float) -> float | None:
@@ -123,8 +136,10 @@ def _has_assignment(delegate: ConsumerDelegate, group: ConsumerCoordinator | Non
 def _missing(delegate: ConsumerDelegate, now: float) -> tuple[str | None, float]:
     """Return the coordinator or leader that is missing for the longest time, and since when. None, ``now``: neither."""
     found: tuple[str | None, float] = None, now
-    group = delegate.coordinator
-    since = None if group is None else group.missing_since
+    group, client = delegate.coordinator, delegate.client
+    since = None
+    if group is not None:
+        since = group.missing_since(lambda node_id: client.connection_state(node_id, "coordinator") == "ready")
     if since is not None and since < found[1]:
         found = "the group's coordinator", since
     leaderless = delegate.fetcher.leaderless
@@ -139,11 +154,11 @@ def _missing(delegate: ConsumerDelegate, now: float) -> tuple[str | None, float]
         elif leaderless.get(tp, now) < found[1]:
             found = f"the leader of {tp}", leaderless[tp]
     for node_id, tp in nodes.items():
-        since = delegate.client.unreachable_since(node_id)
+        since = client.unreachable_since(node_id)
         if since is not None and since < found[1]:
             found = f"the leader of {tp}, node {node_id}", since
-    if not nodes and not delegate.client.ready_nodes():
-        since = delegate.client.unreachable_since(None)
+    if not nodes and not client.ready_nodes():
+        since = client.unreachable_since(None)
         if since is not None and since < found[1]:
             found = "any broker", since
     return found

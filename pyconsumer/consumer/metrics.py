@@ -31,7 +31,8 @@ class GroupMetrics:
         rebalances: time from the start of the preparation until the assignment was adopted.
         failures: joins and syncs that failed. MEMBER_ID_REQUIRED does not count: it only gives the member its id.
         callbacks: time spent in the rebalance listener, by ``revoked``, ``assigned`` and ``lost``.
-        last_heartbeat_at, last_rebalance_at, last_commit_at: when the last one ended. -1 before the first one.
+        last_heartbeat_at, last_rebalance_at, last_commit_at: when the last one ended, and the last commit that
+            succeeded. -1 before the first one.
     """
 
     def __init__(self, windows: Windows | None = None, now: float = 0.0) -> None:
@@ -49,8 +50,10 @@ class GroupMetrics:
         self.heartbeats.add(latency, now)
         self.last_heartbeat_at = now
 
-    def committed(self, latency: float, now: float) -> None:
+    def commit_answered(self, latency: float, now: float) -> None:
         self.commits.add(latency, now)
+
+    def committed(self, now: float) -> None:
         self.last_commit_at = now
 
     def commit_failed(self) -> None:

@@ -73,11 +73,17 @@ class Observation:
         if active is not None and runs:
             active.columns_received(self.client(), runs, headers, self._seconds())
 
-    def failed(self, error: BaseException) -> None:
-        """Tell of a poll that raised an error of ours. A wakeup is none."""
+    def failed(self, error: BaseException, *, polls: int = -1) -> None:
+        """Tell of a poll that raised an error of ours. A wakeup is none.
+
+        Args:
+            error: what it raised.
+            polls: how many polls had begun before it. A poll that was refused has taken no time.
+        """
         active = hooks.active
         if active is not None and isinstance(error, KafkaError) and not isinstance(error, WakeupError):
-            active.receive_failed(self.client(), error, self._seconds())
+            began = self._metrics.polls != polls
+            active.receive_failed(self.client(), error, self._seconds() if began else 0.0)
 
     def processing(self, work: Any) -> AbstractContextManager[object]:
         """Return the context manager of ``KafkaConsumer.processing``."""

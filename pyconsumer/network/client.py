@@ -408,6 +408,11 @@ class NetworkClient:
         return self._pool.last_error
 
     @property
+    def last_error_at(self) -> float:
+        """When the last error of a connection came, in monotonic seconds. -inf before the first one."""
+        return self._pool.last_error_at
+
+    @property
     def closed(self) -> bool:
         """Return whether :meth:`close` was called."""
         return self._closed
@@ -479,13 +484,16 @@ class NetworkClient:
     def unreachable_since(self, node_id: int | None) -> float | None:
         """Return since when attempts to reach a node have failed, in monotonic seconds. Any thread may call this.
 
+        Main connections count. One to the coordinator that nobody uses any more would never respond.
+
         Args:
             node_id: the node. None stands for all of them: the time is that of the last one that failed.
 
         Returns:
             None if the node was not tried, or has responded.
         """
-        nodes = [node for node in list(self._pool.nodes.values()) if node_id is None or node.node_id == node_id]
+        main = [node for node in list(self._pool.nodes.values()) if node.connection_key == node.node_id]
+        nodes = [node for node in main if node_id is None or node.node_id == node_id]
         times = [since for node in nodes if (since := node.health.trying_since) is not None]
         if not times or (node_id is None and len(times) < len(nodes)):
             return None

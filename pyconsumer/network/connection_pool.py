@@ -90,6 +90,8 @@ class ConnectionPool:
         self.stats = ChannelStats() if stats is None else stats
         self.last_error: KafkaError | None = None
         """The last error of a connection to any node. None once a node has responded since."""
+        self.last_error_at = -math.inf
+        """When that error came, in monotonic seconds."""
         self.max_in_flight = max_in_flight
         self.bulk: dict[Channel, None] = {}
         """Channels whose next response is likely to be large, at most ``_MOST_AHEAD`` of them. See :meth:`take_in`."""
@@ -397,7 +399,7 @@ class ConnectionPool:
         _log.log(level, "node %s: %s", node.node_id, cause)
         self._reported[node.node_id] = str(cause)
         node.health.failed(now, cause, self._reconnect, setup_failed=not was_up)
-        self.last_error = cause
+        self.last_error, self.last_error_at = cause, now
         node.refused(error if isinstance(error, AuthenticationError) else None)
         self._completed.note()
         if not isinstance(error, KafkaConnectionError) and node.outstanding:

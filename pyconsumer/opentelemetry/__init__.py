@@ -12,6 +12,7 @@ No other module imports this package. It needs the extra ``[opentelemetry]``.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Collection
@@ -27,6 +28,8 @@ from pyconsumer.opentelemetry.observer import Observer
 from pyconsumer.telemetry import hooks
 
 __all__ = ["PyconsumerInstrumentor"]
+
+_log = logging.getLogger("pyconsumer.opentelemetry")
 
 #: Descriptions of samplers that drop each span, and of those that drop each span without a parent.
 _DROPS_ALL: Final = re.compile(r"AlwaysOffSampler$|TraceIdRatioBased\{0(\.0*)?\}$")
@@ -76,7 +79,14 @@ class PyconsumerInstrumentor:
             if tracer is not None or meter is not None:
                 drops_roots = bool(_DROPS_ROOTS.match(sampler))
                 active = Observer(tracer, meter, names, (tracers, meters), drops_roots=drops_roots)
-            hooks.attach(active, None if complete else look)
+            hooks.attach(active, None if complete else look_again)
+
+        def look_again() -> None:
+            try:
+                look()
+            except Exception:  # a client opens all the same
+                _log.exception("OpenTelemetry could not be asked for its providers. It is not asked again")
+                hooks.attach(hooks.active, None)
 
         look()
 

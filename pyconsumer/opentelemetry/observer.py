@@ -128,7 +128,7 @@ class Observer:
         began_ns: int | None = None,
     ) -> Span | None:
         """Start a span. Return None if no spans are made."""
-        if self.tracer is None or (self._drops_roots and not _has_parent(context)):
+        if self.tracer is None or self.drops(context):
             return None
         return self.tracer.start_span(
             operation if topic is None else f"{operation} {topic}",
@@ -138,6 +138,10 @@ class Observer:
             links or None,
             began_ns,
         )
+
+    def drops(self, context: Context | None) -> bool:
+        """Return whether no span is made in a context. None stands for the current one."""
+        return self.tracer is None or (self._drops_roots and not _has_parent(context))
 
     def measure(
         self, client: Client, operation: str, topic: str | None, seconds: float, error: BaseException | None = None
@@ -385,10 +389,12 @@ class _Processing:
     def _start(self) -> None:
         if self._observer.tracer is None:
             return
-        record = self._single
+        record = self._single  # its headers may have the parent
         context = contexts.get_current()
         if record is not None and not trace.get_current_span(context).get_span_context().is_valid:
             context = context_of(record.headers, context)
+        if self._observer.drops(context):
+            return
         links = [Link(one) for one in contexts_of(each.headers for each in self._records)]
         span = self._span = self._observer.start(
             self._client,
@@ -399,7 +405,8 @@ class _Processing:
             context=context,
             links=links,
         )
-        assert span is not None
+        if span is None:
+            return
         if span.is_recording():
             if record is None:
                 span.set_attribute(names.BATCH_SIZE, self._count)
@@ -412,17 +419,30 @@ class _Processing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        seconds = time.perf_counter() - self._began
+        self._detach()
+        self._end(error)
+        self._measure(seconds, error)
+
+    @_quiet
+    def _detach(self) -> None:
+        if self._token is not None:
+            contexts.detach(self._token)
+
+    @_quiet
+    def _end(self, error: BaseException | None) -> None:
+        if self._span is None:
+            return
         try:
-            self._observer.measure(self._client, "process", self._topic, time.perf_counter() - self._began, error)
-            if self._token is not None:
-                contexts.detach(self._token)
-            if self._span is not None:
-                if error is not None:
-                    self._span.record_exception(error)
-                    _fail(self._span, error)
-                self._span.end()
-        except Exception:
-            _failed()
+            if error is not None:
+                self._span.record_exception(error)
+                _fail(self._span, error)
+        finally:
+            self._span.end()
+
+    @_quiet
+    def _measure(self, seconds: float, error: BaseException | None) -> None:
+        self._observer.measure(self._client, "process", self._topic, seconds, error)
 
 
 def _first_records(work: Any) -> list[Any]:

@@ -20,7 +20,7 @@ def producer_health(delegate: ProducerDelegate) -> ProducerHealth:
     missing, since = None, now
     for tp, _ in waiting:
         leader = delegate.metadata.leader(tp)
-        down = client.unreachable_since(None if leader is None else leader.leader)
+        down = sender.leaderless.get(tp) if leader is None else client.unreachable_since(leader.leader)
         if down is not None and down < since:
             missing, since = f"the leader of {tp}" + ("" if leader is None else f", node {leader.leader}"), down
     if missing is None and not client.ready_nodes():

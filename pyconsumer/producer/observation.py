@@ -6,7 +6,7 @@ The caller has looked at ``hooks.active``: a producer that nobody observes runs 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyconsumer.network.futures import Steps
@@ -37,6 +37,8 @@ def observed_send(
     active = hooks.active
     if active is None:
         return (yield from send(topic, value, key, headers, partition, timestamp_ms))
+    if isinstance(headers, Iterator):
+        headers = list(headers)  # they are read more than once
     sending = active.sending(client, topic, headers, key=key, tombstone=value is None, partition=partition)
     if sending is None:
         at_once = send_at_once(topic, value, key, headers, partition, timestamp_ms)

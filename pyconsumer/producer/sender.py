@@ -131,6 +131,8 @@ class Sender:
         dropped: how many records had no result when the thread ended, by topic.
         failures: the reasons, in words, why no metadata has arrived since it was last requested.
         failure: the reason why the thread has ended by itself. Otherwise None.
+        leaderless: the partitions with a batch to send and without a leader, and since when, in monotonic seconds. Any
+            thread may read.
         at_exit: True if the interpreter is ending. Batches then do not linger.
         counters: the counters of batches and topics.
     """
@@ -158,6 +160,7 @@ class Sender:
         self._on_metadata = on_metadata
         self._seen_metadata: tuple[int, KafkaError | None] = (-1, None)
         self._backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self.leaderless: dict[TopicPartition, float] = {}
         self._in_flight: dict[int, int] = {}
         self._producer: tuple[int, int] | None = None
         self._producer_request: RequestFuture[ClientResponse] | None = None
@@ -375,6 +378,7 @@ class Sender:
         limit = self.config.max_in_flight_requests_per_connection
         by_node: dict[int, list[TopicPartition]] = {}
         leaderless: list[TopicPartition] = []
+        since: dict[TopicPartition, float] = {}
         for tp in busy:
             with self._lock:
                 ready_at = self._accumulator.ready_at(tp)
@@ -382,16 +386,20 @@ class Sender:
                 continue
             if ready_at > now:
                 until = min(until, ready_at)
+                if tp in self.leaderless:  # it waits for the end of a pause
+                    since[tp] = self.leaderless[tp]
                 continue
             leader = self._metadata.leader(tp)
             if leader is None or leader.leader < 0:
                 self._metadata.add_topic(tp.topic)
                 self._metadata.request_update()
                 leaderless.append(tp)
+                since[tp] = self.leaderless.get(tp, now)
                 until = min(until, now + self._backoff.delay(0))
                 continue
             if self._in_flight.get(leader.leader, 0) < limit:
                 by_node.setdefault(leader.leader, []).append(tp)
+        self.leaderless = since
         if leaderless:
             reason = f"no leader is known of it; connections: {self._client.failures()}"
             self._explain(leaderless, LeaderNotAvailableError(reason))

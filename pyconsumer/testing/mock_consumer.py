@@ -678,7 +678,7 @@ class MockConsumer(Consumer[K, V]):
         assigned = tuple(sorted(self._assigned))
         return ConsumerHealth(
             client_id="mock",
-            group_id=None,
+            group_id=self._group_id,
             closed=self.closed,
             forked=False,
             connected_nodes=(),

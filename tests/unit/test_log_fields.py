@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +82,25 @@ def _part_of_a_client(module: str) -> object:
 def test_a_client_is_found_on_the_stack_and_no_object_of_the_application() -> None:
     assert _part_of_a_client("pyconsumer.some.part").look(client_of) == ("billing-1", "billing")  # type: ignore[attr-defined]
     assert _part_of_a_client("application").look(client_of) == (None, None)  # type: ignore[attr-defined]
+
+
+def test_a_function_that_has_logged_keeps_no_object_that_it_drops() -> None:
+    source = """
+def work(make, client_of):
+    import sys, weakref
+    local = make()
+    seen = weakref.ref(local)
+    client_of(sys._getframe())
+    del local
+    return seen()
+"""
+    space: dict[str, Any] = {"__name__": "pyconsumer.some.part"}
+    exec(source, space)
+    gc.disable()  # so that a cycle is not collected in the meantime
+    try:
+        assert space["work"](_Settings, client_of) is None
+    finally:
+        gc.enable()
 
 
 @pytest.fixture

@@ -313,10 +313,23 @@ class ConsumerCoordinator:
         state = self._core.state
         return str(getattr(state, "name", state))
 
-    @property
-    def missing_since(self) -> float | None:
-        """Return since when the coordinator is sought, in monotonic seconds. Any thread may call this."""
-        return self._core.discovery.missing_since
+    def missing_since(self, is_connected: Callable[[int], bool]) -> float | None:
+        """Return since when the coordinator is missing, in monotonic seconds. Any thread may call this.
+
+        Args:
+            is_connected: returns whether there is a connection to this node as the coordinator. One that is found
+                is missing until there is one, or a response.
+
+        Returns:
+            None if it is there, or if nobody needs it: there is no subscription, and no search.
+        """
+        discovery = self._core.discovery
+        if not self._subscriptions.has_auto_assigned and not discovery.is_sought(self._clock.now()):
+            return None
+        node, unanswered = discovery.node, discovery.unanswered_since
+        if node is None or unanswered is None:
+            return discovery.missing_since
+        return None if is_connected(node.node_id) else unanswered
 
     @property
     def may_announce_leaving(self) -> bool:

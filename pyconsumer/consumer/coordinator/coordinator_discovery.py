@@ -23,16 +23,19 @@ __all__ = ["BACKGROUND", "USER", "CoordinatorDiscovery"]
 
 USER = "user"
 BACKGROUND = "background"
+_LONGEST_SEARCH_S = 30.0
 
 
 @dataclass(slots=True)
 class _Search:
     in_flight: bool = False
+    started_at: float = -math.inf
     retry_at: float = -math.inf
     failures: int = 0
 
-    def start(self) -> None:
+    def start(self, now: float) -> None:
         self.in_flight = True
+        self.started_at = now
 
     def end(self) -> None:
         self.in_flight = False
@@ -58,13 +61,14 @@ class CoordinatorDiscovery:
         term: counts the coordinators. See the rules of the module.
         missing_since: when the search for it began, in monotonic seconds. None: it is known, or not needed. A node
             that is found and lost without a response in between does not end that time.
+        unanswered_since: the same of a node that is known, until it responds.
     """
 
     def __init__(self, backoff: Backoff) -> None:
         self.node: BrokerMetadata | None = None
         self.term = 0
         self.missing_since: float | None = None
-        self._searching_since: float | None = None  # of the node that is known, until it responds
+        self.unanswered_since: float | None = None
         self._backoff = backoff
         self._losses = 0
         self._searches = {USER: _Search(), BACKGROUND: _Search()}
@@ -73,10 +77,10 @@ class CoordinatorDiscovery:
         """Return whether this thread must send FindCoordinator now. The request then counts as in flight."""
         search = self._searches[who]
         if self.node is None and self.missing_since is None:
-            self.missing_since = now if self._searching_since is None else self._searching_since
+            self.missing_since = now
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
-        search.start()
+        search.start(now)
         return True
 
     def due_at(self, who: str) -> float:
@@ -90,7 +94,7 @@ class CoordinatorDiscovery:
         if self.node == node:
             return False
         self.node = node
-        self._searching_since, self.missing_since = self.missing_since, None
+        self.unanswered_since, self.missing_since = self.missing_since, None
         return True
 
     def failed(self, who: str, error: KafkaError, now: float) -> None:
@@ -101,6 +105,16 @@ class CoordinatorDiscovery:
     def is_in_flight(self, who: str) -> bool:
         """Return whether this thread has a FindCoordinator in flight."""
         return self._searches[who].in_flight
+
+    def is_sought(self, now: float) -> bool:
+        """Return whether a FindCoordinator is in flight, or waits for the end of a pause. Any thread may call this.
+
+        One that is older than 30 s does not count: its call has ended, and without a call no response is read.
+        """
+        return any(
+            (search.in_flight and now - search.started_at <= _LONGEST_SEARCH_S) or now < search.retry_at
+            for search in self._searches.values()
+        )
 
     def cancelled(self, who: str) -> None:
         """Record that a FindCoordinator was abandoned before it ended."""
@@ -113,6 +127,7 @@ class CoordinatorDiscovery:
         """
         if self.node is None or self.node.node_id != node_id:
             return False
+        self.missing_since, self.unanswered_since = self.unanswered_since, None
         self.node = None
         self.term += 1
         retry_at = now + (self._backoff.delay(self._losses - 1) if self._losses else 0.0)
@@ -124,4 +139,4 @@ class CoordinatorDiscovery:
     def responded(self) -> None:
         """Record that the node has responded as the coordinator does."""
         self._losses = 0
-        self._searching_since = None
+        self.unanswered_since = None

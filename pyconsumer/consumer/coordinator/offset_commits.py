@@ -464,13 +464,14 @@ class OffsetCommitter:
                 if done.exception is not None:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
-                metrics.committed(done.value.latency, done.value.received_at)
+                metrics.commit_answered(done.value.latency, done.value.received_at)
                 self._judge(read_offset_commit(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
                 failure = error
                 metrics.commit_failed()
                 result.fail(error)
             else:
+                metrics.committed(done.value.received_at)
                 with self._coordinator.lock:
                     self._core.discovery.responded()
                 self.acknowledged += 1

@@ -17,12 +17,16 @@ import pytest
 
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
 from pyconsumer.metrics.health import shown_error
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
 from tests.support.health_watch import HealthWatch
 from tests.support.process import wait_until
+from tests.unit.network.broker import ScriptedBroker
 
 _NOWHERE = "127.0.0.1:1"
 
@@ -157,6 +161,42 @@ def test_a_consumer_is_not_ready_once_its_leader_is_gone_for_longer_than_that() 
             assert consumer.health().is_ready()
 
 
+def test_a_coordinator_that_is_found_and_cannot_be_reached_is_missing_all_the_time() -> None:
+    clock = RunningClock()
+    with ScriptedBroker() as broker:
+        broker.on(ApiKey.FIND_COORDINATOR, _coordinator(0, port=1))
+        with KafkaConsumer("tea", bootstrap_servers=broker.address, group_id="g", clock=clock) as consumer:
+
+            def missing_now() -> str | None:
+                consumer.poll(timeout_ms=20)
+                return consumer.health().missing
+
+            wait_until(missing_now, 30, "the coordinator is sought")
+            clock.advance(31.0)
+            missing = set()
+            for _ in range(40):
+                consumer.poll(timeout_ms=20)
+                health = consumer.health()
+                missing.add((health.missing, health.missing_s >= 31.0))
+    assert missing == {("the group's coordinator", True)}
+
+
+def test_nothing_is_missing_after_a_search_that_has_ended() -> None:
+    clock = RunningClock()
+    with ScriptedBroker() as broker:
+        broker.on(ApiKey.FIND_COORDINATOR, _coordinator(15))
+        with KafkaConsumer(bootstrap_servers=broker.address, group_id="g", clock=clock) as consumer:
+            with pytest.raises(KafkaError):
+                consumer.committed(TopicPartition("tea", 0), timeout_ms=300)
+            clock.advance(31.0)
+            assert consumer.health().missing is None
+
+
+def _coordinator(error_code: int, port: int = -1) -> FindCoordinatorResponse:
+    found = Coordinator(key="g", node_id=5, host="127.0.0.1", port=port, error_code=error_code)
+    return FindCoordinatorResponse(coordinators=[found])
+
+
 def test_a_producer_without_a_broker_is_alive_and_not_ready() -> None:
     clock = RunningClock()
     producer = KafkaProducer(bootstrap_servers=_NOWHERE, clock=clock, max_block_ms=3_600_000)
@@ -179,6 +219,32 @@ def test_a_producer_without_a_broker_is_alive_and_not_ready() -> None:
     assert not producer.health().is_alive()
 
 
+def test_a_producer_is_not_ready_once_a_batch_has_had_no_leader_for_longer_than_that() -> None:
+    clock = RunningClock()
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("tea", 2)
+        with KafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, clock=clock, delivery_timeout_ms=3_600_000
+        ) as producer:
+            for partition in range(2):
+                producer.send("tea", b"x", partition=partition).get(30)
+            cluster.kill_broker(1)
+            sent = [producer.send("tea", b"x", partition=partition) for partition in range(2)]
+
+            def missing() -> str:
+                return str(producer.health().missing)
+
+            wait_until(lambda: re.fullmatch(r"the leader of tea-\d", missing()), 30, "the partition has no leader")
+            assert producer.health().is_ready(), "not for long"
+            clock.advance(31.0)
+            wait_until(lambda: not producer.health().is_ready(), 30, "the time has passed")
+            assert producer.health().is_ready(longest_wait_ms=3_600_000)
+            cluster.restart_broker(1)
+            for future in sent:
+                future.get(60)
+            assert producer.health().is_ready()
+
+
 def test_a_producer_shows_the_batch_that_waits(brokers: str) -> None:
     with KafkaProducer(bootstrap_servers=brokers, linger_ms=600_000) as producer:
         producer.partitions_for("tea")
@@ -190,6 +256,38 @@ def test_a_producer_shows_the_batch_that_waits(brokers: str) -> None:
         producer.flush()
         assert future.done()
         assert producer.health().oldest_s is None
+
+
+def test_the_last_error_is_the_newer_one_of_a_connection_and_of_a_call() -> None:
+    clock = RunningClock()
+    with KafkaConsumer("tea", bootstrap_servers=_NOWHERE, clock=clock, reconnect_backoff_ms=0) as consumer:
+
+        def last_error() -> str:
+            consumer.poll(timeout_ms=20)
+            return str(consumer.health().last_error)
+
+        wait_until(lambda: "127.0.0.1:1" in last_error(), 30, "no broker is there")
+        clock.advance(1.0)
+        consumer.unsubscribe()
+        with pytest.raises(IllegalStateError):
+            consumer.poll()
+        assert str(consumer.health().last_error).startswith("IllegalStateError")
+        consumer.subscribe(["tea"])
+        wait_until(lambda: "127.0.0.1:1" in last_error(), 30, "still no broker is there")
+
+
+def test_the_error_of_a_read_is_the_last_error() -> None:
+    def fails() -> None:
+        raise IllegalStateError("the task failed")
+
+    async def work() -> None:
+        async with GroupConsumer(bootstrap_servers=_NOWHERE) as consumer:
+            consumer.live_between_reads(fails)
+            with pytest.raises(IllegalStateError):
+                await consumer.read_one(10, ahead=False)
+            assert consumer.health().last_error == "IllegalStateError: the task failed"
+
+    asyncio.run(work())
 
 
 def test_the_text_of_a_foreign_error_is_not_shown() -> None:
@@ -238,7 +336,7 @@ def test_health_on_an_event_loop_from_another_thread(brokers: str) -> None:
             consumer.wakeup()
             with pytest.raises(WakeupError):
                 await polling
-            assert consumer.health().last_error == "WakeupError: wakeup() was called"
+            assert consumer.health().last_error is None, "a wakeup is no error"
             assert consumer.health().is_alive(), "the call has only just ended"
         assert not consumer.health().is_alive()
         assert not producer.health().is_alive()
@@ -253,6 +351,8 @@ def test_the_health_of_mocks() -> None:
 
     consumer, producer = MockConsumer[bytes, bytes](), MockProducer[bytes, bytes]()
     assert not consumer.health().is_ready()
+    assert consumer.health().group_id == "mock"
+    assert MockConsumer[bytes, bytes](group_id=None).health().group_id is None
     consumer.assign([TopicPartition("tea", 0)])
     assert (consumer.health().is_ready(), producer.health().is_ready()) == (True, True)
     consumer.close()

@@ -223,6 +223,21 @@ def test_the_coordinator_has_a_connection_of_its_own(broker: ScriptedBroker, cli
         heartbeat(client, connection="other")
 
 
+def test_a_coordinators_connection_that_fails_makes_no_node_unreachable(
+    broker: ScriptedBroker, client: NetworkClient
+) -> None:
+    settle(client, heartbeat(client))
+    broker.on(ApiKey.HEARTBEAT, CLOSE)
+    for _ in range(2):
+        settle(client, heartbeat(client, connection="coordinator"))
+    assert client.node_error(0, "coordinator") is not None
+    assert (client.unreachable_since(0), client.unreachable_since(None)) == (None, None)
+    broker.on(ApiKey.METADATA, CLOSE)
+    for _ in range(2):
+        settle(client, heartbeat(client))
+    assert client.unreachable_since(0) is not None
+
+
 def test_a_waiting_request_on_one_connection_does_not_block_the_other(
     broker: ScriptedBroker, client: NetworkClient
 ) -> None:

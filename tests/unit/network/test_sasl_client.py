@@ -75,8 +75,9 @@ def test_a_wrong_password_fails_waiting_requests_with_the_brokers_message(
 
 def test_the_session_is_renewed_before_it_ends(sasl_broker: ScriptedBroker, make_client: MakeClient) -> None:
     clock = ManualClock(1000.0)
-    client = make_client(metadata=None, config=PLAIN, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
-    ask(client, sasl_broker)
+    selector = AutoSelector(clock, patient_from=1089.5)
+    client = make_client(metadata=None, config=PLAIN, clock=clock, selector=selector, random=lambda: 0.5)
+    assert ask(client, sasl_broker).error_code == 0
     client.poll(clock.now() + 89.0)
     assert sasl_broker.count(ApiKey.SASL_AUTHENTICATE) == 1
     client.poll(clock.now() + 3.0)

@@ -17,15 +17,18 @@ from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import (
     ALWAYS_OFF,
+    ALWAYS_ON,
     ParentBased,
     Sampler,
     TraceIdRatioBased,
 )
 
 import pyconsumer
-from pyconsumer import KafkaConsumer, KafkaProducer
+from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
+from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.telemetry import Client, hooks
 from tests.support.spans import Drops, recording
 
@@ -42,6 +45,7 @@ def _end() -> Iterator[None]:
 def servers() -> Iterator[str]:
     with EmbeddedCluster() as cluster:
         cluster.create_topic("t", 1)
+        cluster.create_topic("generated", 1)
         yield cluster.bootstrap_servers
 
 
@@ -79,6 +83,20 @@ def test_clients_are_observed_once_there_is_a_provider(monkeypatch: pytest.Monke
     assert hooks.on_open is not None, "there is no meter provider yet"
 
 
+def test_a_client_opens_if_the_search_for_a_provider_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("out of order")
+
+    PyconsumerInstrumentor().instrument()
+    monkeypatch.setattr(trace, "get_tracer_provider", fails)
+    for _ in range(2):
+        KafkaConsumer(bootstrap_servers=_NOWHERE).close()
+    lines = [record for record in caplog.records if record.name == "pyconsumer.opentelemetry"]
+    assert [record.levelname for record in lines] == ["ERROR"]
+
+
 def test_providers_of_the_api_alone_count_as_none() -> None:
     PyconsumerInstrumentor().instrument(
         tracer_provider=trace.NoOpTracerProvider(), meter_provider=metrics.NoOpMeterProvider()
@@ -108,6 +126,71 @@ def test_a_sampler_that_drops_all_roots_costs_no_span(servers: str, root: Sample
             assert sending.headers
             sending.sent(None)
         assert [span.parent.span_id for span in recorder.spans() if span.parent] == [2]
+
+
+def test_processing_without_a_parent_costs_no_span_if_all_roots_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    observer = sys.modules["pyconsumer.opentelemetry.observer"]
+    failures: list[object] = []
+    monkeypatch.setattr(observer, "_failed", lambda: failures.append(sys.exc_info()[1]))
+    records = [ConsumerRecord("t", 0, offset, 0, 0, None, b"x", ()) for offset in range(2)]
+    read: list[object] = []
+    with recording(sampler=ParentBased(ALWAYS_OFF)) as recorder:
+        active = hooks.active
+        assert active is not None
+        monkeypatch.setattr(observer, "contexts_of", lambda headers: read.append(headers) or [])
+        for work in (records[0], records):
+            with active.processing(Client("c"), work) as span:
+                assert span is None
+        assert recorder.points("messaging.process.duration") == {("process", "t", None): 2}
+    assert (failures, read) == ([], [])
+
+
+def test_a_poll_that_is_refused_has_taken_no_time() -> None:
+    with recording() as recorder:
+        consumer = KafkaConsumer(bootstrap_servers=_NOWHERE)
+        consumer.close()
+        for call in (consumer.poll, consumer.poll_arrow, lambda: next(consumer)):
+            with pytest.raises(IllegalStateError):
+                call()  # type: ignore[operator]
+        lengths = [(span.end_time or 0) - (span.start_time or 0) for span in recorder.spans("receive")]
+    assert len(lengths) == 3
+    assert max(lengths) < 60 * 10**9
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ParentBased(ALWAYS_OFF)])
+def test_headers_from_a_generator_are_sent(servers: str, sampler: Sampler) -> None:
+    with (
+        recording(sampler=sampler, metrics=False),
+        KafkaProducer(bootstrap_servers=servers) as producer,
+        KafkaConsumer(bootstrap_servers=servers) as consumer,
+    ):
+        sent = producer.send("generated", b"x", headers=(pair for pair in [("own", b"1")])).get(30)
+        tp = TopicPartition(sent.topic, sent.partition)
+        consumer.assign([tp])
+        consumer.seek(tp, sent.offset)
+        (record,) = consumer.poll(10_000).records()
+    assert ("own", b"1") in record.headers
+
+
+def test_a_failure_at_the_end_of_processing_leaves_no_span_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("out of order")
+
+    record = ConsumerRecord("t", 0, 1, 0, 0, None, b"x", ())
+    with recording() as recorder:
+        active = hooks.active
+        assert active is not None
+        monkeypatch.setattr(active, "measure", fails)
+        with active.processing(Client("c"), record) as span:
+            assert trace.get_current_span() is span
+        assert trace.get_current_span() is trace.INVALID_SPAN
+        monkeypatch.setattr(type(span), "record_exception", fails)
+        with pytest.raises(KeyError), active.processing(Client("c"), record):
+            raise KeyError
+        assert trace.get_current_span() is trace.INVALID_SPAN
+        assert len(recorder.spans("process")) == 2
 
 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,23 @@ def test_the_first_loss_is_followed_by_a_search_at_once_the_next_ones_by_pauses(
     assert discovery.start(USER, 9.0)
 
 
+def test_a_node_that_is_found_and_lost_without_a_response_does_not_end_the_search() -> None:
+    discovery = CoordinatorDiscovery(BACKOFF)
+    assert discovery.start(USER, 3.0)
+    assert (discovery.is_sought(3.0), discovery.is_sought(34.0)) == (True, False)
+    discovery.found(USER, NODE)
+    assert (discovery.missing_since, discovery.unanswered_since) == (None, 3.0)
+    discovery.lost(1, 5.0)
+    assert (discovery.missing_since, discovery.unanswered_since) == (3.0, None)
+    assert discovery.start(USER, 6.0)
+    discovery.failed(USER, CoordinatorNotAvailableError(), 6.0)
+    assert discovery.missing_since == 3.0
+    assert (discovery.is_sought(6.05), discovery.is_sought(6.5)) == (True, False)
+    discovery.found(USER, NODE)
+    discovery.responded()
+    assert (discovery.missing_since, discovery.unanswered_since) == (None, None)
+
+
 def test_only_the_coordinator_can_be_lost() -> None:
     discovery = CoordinatorDiscovery(BACKOFF)
     assert not discovery.lost(1, 0.0)

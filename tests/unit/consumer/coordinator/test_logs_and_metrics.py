@@ -161,12 +161,16 @@ def test_automatic_commits_are_counted_too() -> None:
     bench.clock.advance(5.0)
     bench.poll()
     bench.answer_commit()
+    succeeded_at = bench.coordinator.metrics.last_commit_at
+    assert succeeded_at >= 5.0
+    bench.clock.advance(1.0)
     bench.coordinator.commit_async({T0: OffsetAndMetadata(9)}, lambda offsets, error: None)
     bench.answer_commit(12)
     bench.coordinator.commit_async({T0: OffsetAndMetadata(9)}, lambda offsets, error: None)
     bench.network.take(OffsetCommitRequest).fail()
     metrics = bench.coordinator.metrics
     assert (metrics.commits.count, metrics.commit_failures) == (2, 2)
+    assert metrics.last_commit_at == succeeded_at, "a refused commit is none"
 
 
 def test_log_lines_of_a_join(lines: pytest.LogCaptureFixture) -> None:
