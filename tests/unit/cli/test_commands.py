@@ -108,6 +108,32 @@ def test_a_broker_that_other_hosts_can_reach_warns(
     assert all(f"listens on {host} without authentication" in line for line in errors)
 
 
+def test_a_broker_with_a_certificate_alone_is_not_said_to_be_without_encryption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    assert _run(["broker", "--host", "0.0.0.0", "--tls-cert", "cert.pem"]) == 0
+    assert "listens on 0.0.0.0 without authentication: anybody" in capsys.readouterr().err
+
+
+def test_a_broker_with_an_empty_file_of_users_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    path = tmp_path / "users.properties"
+    path.write_text("# alice=secret\n")
+    assert _run(["broker", "--users", str(path)]) == 2
+    assert "users.properties: the file has no users" in capsys.readouterr().err
+
+
+def test_a_key_without_a_certificate_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    assert _run(["broker", "--tls-key", "key.pem"]) == 2
+    assert "--tls-key needs --tls-cert" in capsys.readouterr().err
+
+
 @pytest.fixture
 def no_click(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation without the extra ``cli``."""
