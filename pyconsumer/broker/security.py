@@ -136,16 +136,18 @@ class Session:
             self.login, self.mechanism = logins.begin(mechanism), mechanism
         self.raw_tokens = raw_tokens
 
-    def expire(self, at: float | None) -> None:
-        """Set the time from which the client must reauthenticate."""
-        self.expires_at = at
-
     def end(self) -> None:
         """Close the connection after the response has been sent."""
         self.close_after = True
 
-    def finish(self, user: str) -> None:
-        """Record that the client has authenticated."""
+    def finish(self, user: str, now: float, lifetime_ms: int) -> None:
+        """Record that the client has authenticated.
+
+        Args:
+            now: the time in monotonic seconds.
+            lifetime_ms: the time after which it must reauthenticate, in ms. 0 means never.
+        """
+        self.expires_at = now + lifetime_ms / 1000 if lifetime_ms > 0 else None
         self.principal = f"User:{user}"
         self.needs_login = False
         self.logged_in = True
