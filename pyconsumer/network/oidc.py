@@ -76,7 +76,12 @@ def fetch_token(config: ClientConfig) -> Token:
         headers, form = _request(config)
     except (OSError, ValueError) as error:  # ConfigurationError is one
         raise LoginRefused(f"the request for a token cannot be made: {error}") from None
-    secrets = [text for text in (config.sasl_oauthbearer_client_credentials_client_secret, *form.values()) if text]
+    secrets = [
+        (config.sasl_oauthbearer_client_credentials_client_secret or "").strip(),
+        headers.get("Authorization", "").removeprefix("Basic "),
+        form.get("assertion", ""),
+        form.get("client_assertion", ""),
+    ]
     status, content = _post(config, url, headers, urlencode(form).encode())
     place = f"the token end point {shown_address(url)}"
     if status not in (200, 201):
@@ -162,6 +167,8 @@ def _post(config: ClientConfig, url: str, headers: dict[str, str], body: bytes) 
         raise LoginRefused(
             f"{place}: {error.verify_message}; its authority's PEM file is sasl_oauthbearer_cafile"
         ) from None
+    except http.client.InvalidURL:  # its text has the query
+        raise LoginRefused(f"{place} has a blank or a control character") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise LoginFailed(f"{place} cannot be reached: {type(error).__name__}: {error}"[:500]) from None
     finally:

@@ -184,9 +184,14 @@ class _Url(Text):
             right = False
         if not right:
             raise ValueError("it must be an address that begins with https://, http:// or file:///")
+        if re.search(r"[\x00-\x20\x7f]", text):
+            raise ValueError("it must have no blanks or control characters")
         if parts.username is not None or parts.password is not None:
             raise ValueError("it must have no user name or password: the client's id and secret are settings")
         return text
+
+    def shown(self, value: Any) -> Any:
+        return value if value is None else value.partition("?")[0].partition("#")[0]
 
 
 _KINDS_OF_STORE: Final = ("PEM", "PKCS12", "JKS")
