@@ -189,9 +189,10 @@ class ShareDelegate:
         """Take records for the application (rules 2 to 4)."""
         fetcher = self.fetcher
         if self._again:
-            taken, self._again = self._again, []
+            taken = self._unseen = self._again
+            self._again = []
         elif fetcher.renewed:
-            taken = fetcher.take_renewed()
+            taken = self._unseen = fetcher.take_renewed()
         elif fetcher.is_renewing:
             return None
         else:
@@ -199,7 +200,6 @@ class ShareDelegate:
         if not taken:
             return None
         self._delivered += taken
-        self._unseen = taken
         if fetcher.has_queued and fetcher.buffer and fetcher.send_acknowledgements():
             self.client.flush()
         by_partition: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
@@ -210,6 +210,7 @@ class ShareDelegate:
 
     def _take_buffered(self, most: int) -> list[Delivery]:
         taken: list[Delivery] = []
+        self._unseen = taken  # Ctrl-C in another fetch keeps what was taken of the first one
         buffer = self.fetcher.buffer
         for _ in range(len(buffer)):
             if most <= 0:
@@ -362,7 +363,7 @@ class ShareDelegate:
             return
         unseen, self._unseen = self._unseen, []
         self._delivered = [delivery for delivery in self._delivered if delivery not in unseen]
-        self._again = [*unseen, *self._again]
+        self._again = [*unseen, *(delivery for delivery in self._again if delivery not in unseen)]
         self.recover()
 
     def recover(self) -> None:
