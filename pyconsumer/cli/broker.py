@@ -110,6 +110,12 @@ def command(
         users = {name: password for name, (password, _) in read_properties(users_file).items()}
         if not users:
             raise click.UsageError(f"--users {users_file}: the file has no users")
+        if schema_registry is not None:
+            click.echo(
+                "Warning: --users does not hold for the Schema Registry: anybody who can reach its port can read and "
+                "change schemas.",
+                err=True,
+            )
     acls = None
     if rules:
         from pyconsumer.cli.acls import rules_from

@@ -126,6 +126,17 @@ def test_a_broker_with_an_empty_file_of_users_does_not_start(
     assert "users.properties: the file has no users" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("registry", [True, False])
+def test_users_do_not_guard_the_schema_registry(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, registry: bool
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    path = tmp_path / "users.properties"
+    path.write_text("alice=secret\n")
+    assert _run(["broker", "--users", str(path), *(["--schema-registry", "0"] if registry else [])]) == 0
+    assert ("--users does not hold for the Schema Registry" in capsys.readouterr().err) is registry
+
+
 def test_a_key_without_a_certificate_is_a_mistake(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
