@@ -137,6 +137,30 @@ def test_users_do_not_guard_the_schema_registry(
     assert ("--users does not hold for the Schema Registry" in capsys.readouterr().err) is registry
 
 
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"alice: READ topic a\n@more.acls\n", "a file cannot name another one: @more.acls"),
+        (b"J\xf6rg: READ topic a\n", "the file is not UTF-8"),
+    ],
+)
+def test_a_file_of_rules_that_is_wrong_adds_no_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, text: str
+) -> None:
+    path = tmp_path / "rules.acls"
+    path.write_bytes(content)
+    assert _run(["acls", "add", f"@{path}", "--bootstrap-servers", "127.0.0.1:1"]) == 2
+    assert f"rules.acls: {text}" in capsys.readouterr().err
+
+
+def test_a_password_that_is_not_utf_8_is_a_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(b"gr\xfcn\n")
+    arguments = ["users", "set", "alice", "--password-file", str(path), "--bootstrap-servers", "127.0.0.1:1"]
+    assert _run(arguments) == 2
+    assert "the file is not UTF-8" in capsys.readouterr().err
+
+
 def test_a_key_without_a_certificate_is_a_mistake(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
