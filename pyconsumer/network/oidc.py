@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.network.timed_http import TimedResponse, time_of_request
+from pyconsumer.network.timed_http import LONGEST_WAIT_S, TimedResponse, time_of_request
 from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["LoginFailed", "LoginRefused", "Token", "fetch_token", "read_token", "shown_address"]
@@ -143,8 +143,8 @@ class _Https(http.client.HTTPSConnection):
 def _post(config: ClientConfig, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
     parts = urlsplit(url)
     place = f"the token end point {shown_address(url)}"
-    wait_s = config.sasl_login_read_timeout_ms / 1000
-    connect_s = config.sasl_login_connect_timeout_ms / 1000
+    wait_s = min(config.sasl_login_read_timeout_ms / 1000, LONGEST_WAIT_S)
+    connect_s = min(config.sasl_login_connect_timeout_ms / 1000, LONGEST_WAIT_S)
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         try:

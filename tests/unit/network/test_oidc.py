@@ -109,6 +109,11 @@ def test_a_failing_end_point_may_be_asked_again(provider: TokenServer) -> None:
             fetch_token(config)
 
 
+def test_timeouts_may_be_longer_than_a_socket_takes(provider: TokenServer) -> None:
+    for name in ("sasl_login_read_timeout_ms", "sasl_login_connect_timeout_ms"):
+        assert fetch_token(login(f"{provider.url}/token", **{name: 10**14})).life_s == 300
+
+
 def test_an_end_point_that_cannot_be_reached() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
