@@ -251,8 +251,9 @@ _logins: Final = _Logins()
 def join_login(config: ClientConfig) -> Member | _FileTokens:
     """Return the provider of tokens for a client with these settings. Close it with the client."""
     url = config.sasl_oauthbearer_token_endpoint_url or ""
-    if config.sasl_oauthbearer_grant_type == "file":
-        return _FileTokens(unquote(urlsplit(url).path))
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return _FileTokens(unquote(parts.path))
     return _logins.join(config)
 
 
