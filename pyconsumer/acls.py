@@ -6,7 +6,6 @@ rules from lines such as ``"alice: READ topic orders"``.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from enum import IntEnum
@@ -113,7 +112,9 @@ class AclBinding(NamedTuple):
     pattern_type: PatternType = PatternType.LITERAL
 
     def __str__(self) -> str:
-        """Return the line that :func:`parse_acl` reads as this rule. What it would read in another way is quoted."""
+        """Return the line that :func:`parse_acl` reads as this rule. Parts that it would misread are quoted."""
+        import json  # seldom needed, and the import of the package is to be cheap
+
         plain = _line(self, self.principal.removeprefix("User:"), self.name, self.host)
         if _reads_back(plain, self):
             return plain
@@ -251,6 +252,8 @@ def _name(given: str | None, text: str) -> tuple[str | None, PatternType]:
 def _unquoted(given: str, text: str) -> str:
     if not given.startswith('"'):
         return given
+    import json
+
     try:
         return str(json.loads(given))
     except ValueError:

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyconsumer.broker.logins import Login, Logins, RefusedLogin
 from pyconsumer.errors import ConfigurationError
@@ -214,7 +214,8 @@ class TlsLayer:
         It is what Java's ``X500Principal.getName`` returns, for the attributes that RFC 2253 names.
         """
         certificate = self._tls.getpeercert() if self._shaken else None
-        return distinguished_name(certificate.get("subject", ())) if certificate else None
+        subject: Any = certificate.get("subject", ()) if certificate else ()
+        return distinguished_name(subject) if certificate else None
 
 
 def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:

@@ -112,7 +112,7 @@ def command(
             raise click.UsageError(f"--users {users_file}: the file has no users")
         if schema_registry is not None:
             click.echo(
-                "Warning: --users does not hold for the Schema Registry: anybody who can reach its port can read and "
+                "Warning: --users does not hold for the Schema Registry: all who can reach its port can read and "
                 "change schemas.",
                 err=True,
             )

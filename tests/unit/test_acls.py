@@ -79,7 +79,7 @@ def test_every_rule_that_is_written_is_read_as_the_same_rule(
     assert parse_acl(str(cluster)) == [cluster]
 
 
-def test_what_needs_no_quotes_has_none() -> None:
+def test_only_parts_that_need_quotes_have_them() -> None:
     assert str(AclBinding(TOPIC, "app*", "User:alice", READ)) == 'alice: READ topic "app*"'
     assert str(AclBinding(TOPIC, "kafka-cluster", "User:CN=Ann B.", READ)) == "CN=Ann B.: READ topic kafka-cluster"
     assert str(AclBinding(TOPIC, "a", "User:My:x", READ)) == '"User:My:x": READ topic "a"'
