@@ -95,18 +95,10 @@ class KafkaShareConsumer(ShareCalls[K, V], ShareConsumer[K, V]):
     def __next__(self) -> ConsumerRecord[K, V]:
         if not self._ahead:
             wait = self._iteration_wait()
-            delegate = self._delegate
-            delegate.note_returned()
-            try:
-                found = self.poll(math.inf if wait is None else wait)
-                if found.is_empty:
-                    raise StopIteration
-                self._ahead = [*found.records()][::-1]
-            except BaseException as error:
-                if not isinstance(error, Exception):
-                    self._ahead = []  # the delegate keeps them
-                    delegate.on_interrupt(error)
-                raise
+            found = self.poll(math.inf if wait is None else wait)
+            if found.is_empty:
+                raise StopIteration
+            self._ahead = [*found.records()][::-1]
         return self._next_record()
 
     def commit(self, timeout_ms: float | None = None) -> CommitResults:

@@ -189,10 +189,9 @@ class ShareDelegate:
         """Take records for the application (rules 2 to 4)."""
         fetcher = self.fetcher
         if self._again:
-            taken = self._unseen = self._again
-            self._again = []
+            taken, self._again = self._again, []
         elif fetcher.renewed:
-            taken = self._unseen = fetcher.take_renewed()
+            taken = fetcher.take_renewed()
         elif fetcher.is_renewing:
             return None
         else:
@@ -200,6 +199,7 @@ class ShareDelegate:
         if not taken:
             return None
         self._delivered += taken
+        self._unseen = taken
         if fetcher.has_queued and fetcher.buffer and fetcher.send_acknowledgements():
             self.client.flush()
         by_partition: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
@@ -210,7 +210,6 @@ class ShareDelegate:
 
     def _take_buffered(self, most: int) -> list[Delivery]:
         taken: list[Delivery] = []
-        self._unseen = taken  # Ctrl-C in another fetch keeps what was taken of the first one
         buffer = self.fetcher.buffer
         for _ in range(len(buffer)):
             if most <= 0:
@@ -363,7 +362,7 @@ class ShareDelegate:
             return
         unseen, self._unseen = self._unseen, []
         self._delivered = [delivery for delivery in self._delivered if delivery not in unseen]
-        self._again = [*unseen, *(delivery for delivery in self._again if delivery not in unseen)]
+        self._again = [*unseen, *self._again]
         self.recover()
 
     def recover(self) -> None:
