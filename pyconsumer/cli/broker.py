@@ -83,7 +83,7 @@ def command(
     from pyconsumer.broker import run_broker
 
     if tls_key is not None and tls_cert is None:
-        raise click.UsageError("--tls-key needs --tls-cert: without a certificate nothing is encrypted")
+        raise click.UsageError("--tls-key needs --tls-cert: the broker has no TLS without a certificate")
     if not _only_this_machine(host):
         open_to_all = "anybody who can reach this machine can read and change all data."
         danger = (
