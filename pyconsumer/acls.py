@@ -112,11 +112,17 @@ class AclBinding(NamedTuple):
     pattern_type: PatternType = PatternType.LITERAL
 
     def __str__(self) -> str:
-        denies = "deny " if self.permission is AclPermission.DENY else ""
-        name = self.name + (WILDCARD if self.pattern_type is PatternType.PREFIXED else "")
-        resource = self.resource_type.name.lower() + ("" if self.resource_type is ResourceType.CLUSTER else f" {name}")
-        host = "" if self.host == WILDCARD else f" from {self.host}"
-        return f"{denies}{self.principal.removeprefix('User:')}: {self.operation.name} {resource}{host}"
+        """Return the line that :func:`parse_acl` reads as this rule. Parts that it would misread are quoted."""
+        import json  # seldom needed, and the import of the package is to be cheap
+
+        plain = _line(self, self.principal.removeprefix("User:"), self.name, self.host)
+        if _reads_back(plain, self):
+            return plain
+        named = _line(self, self.principal.removeprefix("User:"), json.dumps(self.name), self.host)
+        if _reads_back(named, self):
+            return named
+        host = self.host if self.host == WILDCARD else json.dumps(self.host)
+        return _line(self, json.dumps(self.principal), json.dumps(self.name), host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +168,28 @@ class AclFilter:
         return acl.name in (self.name, WILDCARD)
 
 
+def _line(acl: AclBinding, principal: str, name: str, host: str) -> str:
+    denies = "deny " if acl.permission is AclPermission.DENY else ""
+    name += WILDCARD if acl.pattern_type is PatternType.PREFIXED else ""
+    is_cluster = acl.resource_type is ResourceType.CLUSTER and name == CLUSTER_NAME
+    resource = acl.resource_type.name.lower() + ("" if is_cluster else f" {name}")
+    return f"{denies}{principal}: {acl.operation.name} {resource}{'' if host == WILDCARD else f' from {host}'}"
+
+
+def _reads_back(line: str, acl: AclBinding) -> bool:
+    if not line.isprintable() or line[0] in "#@":  # a line of a file could not have it
+        return False
+    try:
+        return parse_acl(line) == [acl]
+    except ConfigurationError:
+        return False
+
+
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _RULE: Final = re.compile(
-    r"(?:(?P<permission>allow|deny)\s+)?(?P<principal>\S.*?)\s*:\s+(?P<operations>[A-Za-z_]+(?:\s*,\s*[A-Za-z_]+)*)\s+"
-    r"(?P<type>[A-Za-z_]+)(?:\s+(?P<name>\S+))?(?:\s+from\s+(?P<host>\S+))?",
+    rf"(?:(?P<permission>allow|deny)\s+)?(?P<principal>{_QUOTED}|\S.*?)\s*:\s+"
+    rf"(?P<operations>[A-Za-z_]+(?:\s*,\s*[A-Za-z_]+)*)\s+(?P<type>[A-Za-z_]+)"
+    rf"(?:\s+(?P<name>{_QUOTED}\*?|\S+))?(?:\s+from\s+(?P<host>{_QUOTED}|\S+))?",
     re.IGNORECASE,
 )
 _FOR_FILTERS: Final = ("UNKNOWN", "ANY")
@@ -176,6 +201,8 @@ def parse_acl(text: str) -> list[AclBinding]:
     Args:
         text: such as ``"alice: READ,WRITE topic orders"``. A name that ends with ``*`` is a prefix, and ``*`` alone
             means all names. The cluster has no name: ``"alice: CREATE cluster"``. The user ``*`` is everybody.
+            A name, a host or a user with its type may be a JSON string. So it may have blanks, and a ``*`` in it is
+            no pattern: ``'"User:Ann B.": READ topic "odd*"'``. A quoted prefix has the ``*`` after the string.
 
     Returns:
         A rule for each operation.
@@ -191,28 +218,46 @@ def parse_acl(text: str) -> list[AclBinding]:
     if found is None:
         raise ConfigurationError(f"{text!r} is no rule of access: write it like 'alice: READ topic orders'")
     kind = _member(ResourceType, found["type"], text)
-    name, pattern = found["name"], PatternType.LITERAL
+    name, pattern = _name(found["name"], text)
     if kind is ResourceType.CLUSTER:
         if name not in (None, CLUSTER_NAME):
             raise ConfigurationError(f"{text!r}: the cluster has no name other than {CLUSTER_NAME}")
         name = CLUSTER_NAME
     elif name is None:
         raise ConfigurationError(f"{text!r} names no {kind.name.lower()}: add a name, a prefix such as orders-*, or *")
-    elif name != WILDCARD and name.endswith(WILDCARD):
-        name, pattern = name[:-1], PatternType.PREFIXED
-    principal = found["principal"]
+    principal = _unquoted(found["principal"], text)
+    has_type = ":" in principal if found["principal"][0] == '"' else re.match(r"[A-Za-z]+:", principal)
     return [
         AclBinding(
             kind,
             name,
-            principal if re.match(r"[A-Za-z]+:", principal) else f"User:{principal}",
+            principal if has_type else f"User:{principal}",
             _member(AclOperation, operation.strip(), text),
-            found["host"] or WILDCARD,
+            _unquoted(found["host"] or WILDCARD, text),
             AclPermission[(found["permission"] or "allow").upper()],
             pattern,
         )
         for operation in found["operations"].split(",")
     ]
+
+
+def _name(given: str | None, text: str) -> tuple[str | None, PatternType]:
+    if given is None:
+        return None, PatternType.LITERAL
+    if given != WILDCARD and given.endswith(WILDCARD):
+        return _unquoted(given[:-1], text), PatternType.PREFIXED
+    return _unquoted(given, text), PatternType.LITERAL
+
+
+def _unquoted(given: str, text: str) -> str:
+    if not given.startswith('"'):
+        return given
+    import json
+
+    try:
+        return str(json.loads(given))
+    except ValueError:
+        raise ConfigurationError(f"{text!r}: {given} is no JSON string, although it begins with a quote") from None
 
 
 def _member(enum: Any, name: str, text: str) -> Any:

@@ -6,6 +6,7 @@ guide, "TLS and logins".
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -64,6 +65,10 @@ class AwsMskIam:
         self._region = region
         self._profile = profile
         self._role = (role_arn, role_session_name)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._token = ""
         self._fresh_until = 0.0
@@ -74,6 +79,8 @@ class AwsMskIam:
 
     def token(self) -> str | Future[str]:
         """Return the token, or a future of a new one."""
+        if self._process != os.getpid():  # a forked child has not the thread, which may have held the lock
+            self._begin()
         with self._lock:
             if time.time() < self._fresh_until:
                 return self._token

@@ -372,7 +372,8 @@ class ClientConnection:
             self._refuse(str(error))
             return
         if user is not None:
-            self.session.finish(user)
+            lifetime_ms = self._broker.config.integer("connections.max.reauth.ms")
+            self.session.finish(user, self._broker.clock.now(), lifetime_ms)
         self._send([len(answer).to_bytes(4, "big") + answer])
         self._busy = False
 

@@ -89,7 +89,7 @@ class EmbeddedCluster:
         stop_timeout_ms: float = 20_000,
     ) -> None:
         if listeners is None:
-            listeners = ("SASL_PLAINTEXT",) if users else ("PLAINTEXT",)
+            listeners = ("PLAINTEXT",) if users is None else ("SASL_PLAINTEXT",)
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)

@@ -227,6 +227,8 @@ class ClusterHost:
         for name, password in options.security.users.items():
             self.controller.scram.set_password(name, password)
             yield
+        if options.security.users:
+            self.controller.scram.warn_of_others()
         if options.schema_registry:
             self._open_registry()
         for node_id in range(options.brokers):

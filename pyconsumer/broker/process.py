@@ -60,7 +60,7 @@ def run_broker(
         advertised_host: a name or address by which all clients reach this machine. By default it is ``host``. If
             ``host`` means all addresses, it is ``localhost``, which works only for clients on this machine.
         schema_registry: the port of a Schema Registry. 0 picks a free one, None runs none. Its URL is printed.
-        users: passwords by name. Clients must then log in by SASL PLAIN or SCRAM.
+        users: passwords by name, at least one. Clients must then log in by SASL PLAIN or SCRAM. None: no login.
         acls: rules for what users may do. With a list, even an empty one, everything else is denied.
         cert_file, key_file: PEM files for TLS. The certificate's file may also contain the key.
         announce: called with ``HOST:PORT[,...]`` when requests are served. By default it prints ``listening on ...``.
@@ -72,7 +72,7 @@ def run_broker(
     if advertised_host is None and host in ("0.0.0.0", "::"):
         advertised_host = "localhost"
     folder = None if data_dir == ":memory:" else Path(data_dir or tempfile.mkdtemp(prefix="pyconsumer-broker-"))
-    listener = ("SASL_" if users else "") + ("PLAINTEXT" if cert_file is None else "SSL")
+    listener = ("" if users is None else "SASL_") + ("PLAINTEXT" if cert_file is None else "SSL")
     ports = [{listener: port + node if port else 0} for node in range(brokers)]
     if schema_registry and ports:
         ports[0][REGISTRY] = schema_registry
@@ -94,6 +94,7 @@ def run_broker(
         flush_at_stop=data_dir is not None,
     )
     try:
+        options.check()
         with background():  # a slow reader of our log must not block the brokers
             asyncio.run(_run_until_signal(options, announce or _announce))
     finally:

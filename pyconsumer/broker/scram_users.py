@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.logins import ScramCredential
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -24,7 +25,11 @@ from pyconsumer.scram import ITERATIONS, ScramMechanism
 
 __all__ = ["ScramDeletion", "ScramUpsertion", "ScramUsers"]
 
+_log = Log(__name__)
+
 _SECRET_BYTES: Final = 32
+#: The most users that a warning names.
+_MOST_NAMED: Final = 10
 
 #: Stores a change, or calls the first argument and raises ``OSError``.
 Save = Callable[[Callable[[], None], Mapping[str, Any]], None]
@@ -64,6 +69,7 @@ class ScramUsers:
     def __init__(self, save: Save) -> None:
         self._save = save
         self._users: _Users = {}
+        self._given: set[str] = set()  # names of set_password, which log in by PLAIN too
         self.secret = secrets.token_bytes(_SECRET_BYTES)
 
     # --- the files
@@ -122,11 +128,22 @@ class ScramUsers:
     # --- changes
 
     def set_password(self, name: str, password: str) -> None:
-        """Give a user credentials of all mechanisms, unless the present ones fit this password."""
+        """Give a user of the start credentials of all mechanisms, unless the present ones fit this password."""
+        self._given.add(name)
         present = self._users.get(name, {})
         if all(one in present and present[one].fits(one, password) for one in ScramMechanism):
             return
         self._replace({name: {one: ScramCredential.of_password(one, password) for one in ScramMechanism}})
+
+    def warn_of_others(self) -> None:
+        """Log the users in the files that the start does not name. They log in by SCRAM as before."""
+        others = sorted(self._users.keys() - self._given)
+        if others:
+            _log.warning(
+                "%d SCRAM users in the data folder are not in the users of this start, and may still log in: %s",
+                len(others),
+                ", ".join(map(repr, others[:_MOST_NAMED])) + (", ..." if len(others) > _MOST_NAMED else ""),
+            )
 
     def alter(
         self, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
@@ -156,6 +173,12 @@ class ScramUsers:
             except BrokerResponseError as error:
                 results[item.name] = error
         self._replace(changed)
+        for name in sorted(changed.keys() & self._given):
+            _log.warning(
+                "the SCRAM credentials of %r have changed; the password of the start stays valid for PLAIN, and is"
+                " set for SCRAM again at the next start",
+                name,
+            )
         return results
 
     def _after(self, item: ScramDeletion | ScramUpsertion) -> dict[ScramMechanism, ScramCredential]:

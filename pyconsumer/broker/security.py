@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyconsumer.broker.logins import Login, Logins, RefusedLogin
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.primitives import Buffer
 
-__all__ = ["ANONYMOUS", "LISTENERS", "SecurityConfig", "Session", "TlsLayer"]
+__all__ = ["ANONYMOUS", "LISTENERS", "SecurityConfig", "Session", "TlsLayer", "distinguished_name"]
 
 
 #: Principal of a client that has not authenticated.
@@ -21,6 +22,18 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 LISTENERS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _TLS_RECORD_BYTES: Final = 16384
+#: The names of RFC 2253 for the attributes that it names, by OpenSSL's long names.
+_ATTRIBUTES: Final = {
+    "commonName": "CN",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +136,18 @@ class Session:
             self.login, self.mechanism = logins.begin(mechanism), mechanism
         self.raw_tokens = raw_tokens
 
-    def expire(self, at: float | None) -> None:
-        """Set the time from which the client must reauthenticate."""
-        self.expires_at = at
-
     def end(self) -> None:
         """Close the connection after the response has been sent."""
         self.close_after = True
 
-    def finish(self, user: str) -> None:
-        """Record that the client has authenticated."""
+    def finish(self, user: str, now: float, lifetime_ms: int) -> None:
+        """Record that the client has authenticated.
+
+        Args:
+            now: the time in monotonic seconds.
+            lifetime_ms: the time after which it must reauthenticate, in ms. 0 means never.
+        """
+        self.expires_at = now + lifetime_ms / 1000 if lifetime_ms > 0 else None
         self.principal = f"User:{user}"
         self.needs_login = False
         self.logged_in = True
@@ -194,14 +209,31 @@ class TlsLayer:
 
     @property
     def client_name(self) -> str | None:
-        """Return the subject of the client's certificate in Kafka's notation, or None if there is no certificate."""
+        """Return the subject of the client's certificate as RFC 2253 writes it, or None if there is no certificate.
+
+        It is what Java's ``X500Principal.getName`` returns, for the attributes that RFC 2253 names.
+        """
         certificate = self._tls.getpeercert() if self._shaken else None
-        if not certificate:
-            return None
-        names = {"commonName": "CN", "organizationalUnitName": "OU", "organizationName": "O", "countryName": "C"}
-        parts = [
-            f"{names.get(str(key), str(key))}={value}"
-            for entry in reversed(certificate.get("subject", ()))
-            for key, value in entry
-        ]
-        return ",".join(parts)
+        subject: Any = certificate.get("subject", ()) if certificate else ()
+        return distinguished_name(subject) if certificate else None
+
+
+def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
+    """Return a certificate's subject as RFC 2253 writes it.
+
+    Values are escaped, so that no value can pass for another attribute. An attribute that RFC 2253 does not name keeps
+    OpenSSL's name, where Java writes a number.
+
+    Args:
+        subject: the parts in the order of the certificate, as ``ssl`` gives them. A part may have several attributes.
+    """
+    return ",".join(
+        "+".join(f"{_ATTRIBUTES.get(key, key)}={_escaped(value)}" for key, value in part)
+        for part in reversed(tuple(subject))
+    )
+
+
+def _escaped(value: str) -> str:
+    # Java escapes more than RFC 2253 demands: each "=", and "#" at any place.
+    text = re.sub(r'([,=+<>#;"\\])', r"\\\1", value).replace("\0", "\\00")
+    return re.sub("^ +| +$", lambda blanks: "\\ " * len(blanks[0]), text)

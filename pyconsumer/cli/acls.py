@@ -41,7 +41,7 @@ def rules_from(lines: Iterable[str]) -> list[AclBinding]:
 
     Raises:
         ConfigurationError: a line is no rule.
-        click.BadParameter: a file cannot be read.
+        click.BadParameter: a file cannot be read, is not UTF-8, or names another file.
     """
     found: list[AclBinding] = []
     for line in lines:
@@ -53,7 +53,13 @@ def rules_from(lines: Iterable[str]) -> list[AclBinding]:
                 content = file.read().splitlines()
         except OSError as error:
             raise click.BadParameter(f"{line[1:]}: {error.strerror}") from None
-        found += rules_from(text for text in map(str.strip, content) if text and text[0] not in "#@")
+        except UnicodeDecodeError:
+            raise click.BadParameter(f"{line[1:]}: the file is not UTF-8") from None
+        rules = [text for text in map(str.strip, content) if text and text[0] != "#"]
+        for text in rules:
+            if text[0] == "@":
+                raise click.BadParameter(f"{line[1:]}: a file cannot name another one: {text}")
+        found += rules_from(rules)
     return found
 
 

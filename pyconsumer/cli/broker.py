@@ -82,9 +82,12 @@ def command(
 ) -> int:
     from pyconsumer.broker import run_broker
 
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key needs --tls-cert: the broker has no TLS without a certificate")
     if not _only_this_machine(host):
+        open_to_all = "anybody who can reach this machine can read and change all data."
         danger = (
-            "without authentication or encryption: anybody who can reach this machine can read and change all data."
+            f"without authentication{' or encryption' if tls_cert is None else ''}: {open_to_all}"
             if users_file is None
             else "without encryption: anybody on the network can read what clients send and receive."
             if tls_cert is None
@@ -105,6 +108,14 @@ def command(
         from pyconsumer.settings.properties import read_properties
 
         users = {name: password for name, (password, _) in read_properties(users_file).items()}
+        if not users:
+            raise click.UsageError(f"--users {users_file}: the file has no users")
+        if schema_registry is not None:
+            click.echo(
+                "Warning: --users does not hold for the Schema Registry: all who can reach its port can read and "
+                "change schemas.",
+                err=True,
+            )
     acls = None
     if rules:
         from pyconsumer.cli.acls import rules_from

@@ -59,7 +59,10 @@ def list_users(
     "--iterations", type=click.IntRange(*ITERATIONS), default=ITERATIONS[0], show_default=True, help="Hash iterations."
 )
 @click.option(
-    "--password-file", type=click.File(), metavar="FILE", help="A file whose first line is the password; -: input."
+    "--password-file",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="A file whose first line is the password; -: input.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 def set_password(
@@ -78,7 +81,10 @@ def set_password(
     The password never leaves this machine: the cluster gets salted hashes of it.
     """
     if password_file is not None:
-        password = password_file.readline().rstrip("\r\n")
+        try:
+            password = password_file.readline().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise click.UsageError("--password-file: the file is not UTF-8") from None
     elif sys.stdin.isatty():
         password = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True)
     else:

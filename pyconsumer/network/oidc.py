@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.network.timed_http import TimedResponse, time_of_request
+from pyconsumer.network.timed_http import LONGEST_WAIT_S, TimedResponse, time_of_request
 from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["LoginFailed", "LoginRefused", "Token", "fetch_token", "read_token", "shown_address"]
@@ -76,7 +76,12 @@ def fetch_token(config: ClientConfig) -> Token:
         headers, form = _request(config)
     except (OSError, ValueError) as error:  # ConfigurationError is one
         raise LoginRefused(f"the request for a token cannot be made: {error}") from None
-    secrets = [text for text in (config.sasl_oauthbearer_client_credentials_client_secret, *form.values()) if text]
+    secrets = [
+        (config.sasl_oauthbearer_client_credentials_client_secret or "").strip(),
+        headers.get("Authorization", "").removeprefix("Basic "),
+        form.get("assertion", ""),
+        form.get("client_assertion", ""),
+    ]
     status, content = _post(config, url, headers, urlencode(form).encode())
     place = f"the token end point {shown_address(url)}"
     if status not in (200, 201):
@@ -138,8 +143,8 @@ class _Https(http.client.HTTPSConnection):
 def _post(config: ClientConfig, url: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
     parts = urlsplit(url)
     place = f"the token end point {shown_address(url)}"
-    wait_s = config.sasl_login_read_timeout_ms / 1000
-    connect_s = config.sasl_login_connect_timeout_ms / 1000
+    wait_s = min(config.sasl_login_read_timeout_ms / 1000, LONGEST_WAIT_S)
+    connect_s = min(config.sasl_login_connect_timeout_ms / 1000, LONGEST_WAIT_S)
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         try:
@@ -162,6 +167,8 @@ def _post(config: ClientConfig, url: str, headers: dict[str, str], body: bytes) 
         raise LoginRefused(
             f"{place}: {error.verify_message}; its authority's PEM file is sasl_oauthbearer_cafile"
         ) from None
+    except http.client.InvalidURL:  # its text has the query
+        raise LoginRefused(f"{place} has a blank or a control character") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise LoginFailed(f"{place} cannot be reached: {type(error).__name__}: {error}"[:500]) from None
     finally:

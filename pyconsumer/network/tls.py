@@ -91,16 +91,17 @@ class TlsContexts:
                     _log.warning("changed TLS files cannot be used, and the earlier ones stay in use: %s", error)
         return self._context
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
+    def _look(self) -> list[tuple[int, int, int, int] | None]:
         return [_stamp(path) for path in self._paths]
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> tuple[int, int, int, int] | None:
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    # Tools that copy files set the time of the content back, but nobody sets that of the change.
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def make_context(config: ClientConfig) -> ssl.SSLContext | None:
@@ -174,7 +175,7 @@ def _set_versions(context: ssl.SSLContext, config: ClientConfig) -> None:
 def _show_certificate(context: ssl.SSLContext, config: ClientConfig) -> None:
     """Load the client's certificate and key, if there are any."""
     # A password is always given: OpenSSL would ask for one at the terminal.
-    password: Password = config.ssl_password or ""
+    password = _asked(config.ssl_password or "")
     if config.ssl_certfile:
         with _blamed("ssl_certfile, ssl_keyfile or ssl_password"):
             context.load_cert_chain(config.ssl_certfile, config.ssl_keyfile, password)
@@ -192,6 +193,20 @@ def _show_certificate(context: ssl.SSLContext, config: ClientConfig) -> None:
     elif config.ssl_keystore_location:
         with _blamed("ssl_keystore_location or ssl_password"):
             context.load_cert_chain(config.ssl_keystore_location, password=password)
+
+
+def _asked(password: Password) -> Password:
+    """Return a password for OpenSSL. Of an error of a function only the type is shown, since its text may be secret."""
+    if isinstance(password, str):
+        return password
+
+    def ask() -> str:
+        try:
+            return password()
+        except Exception as error:
+            raise ConfigurationError(f"the function of ssl_password failed with {type(error).__name__}") from error
+
+    return ask
 
 
 @contextlib.contextmanager

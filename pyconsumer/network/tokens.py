@@ -34,11 +34,14 @@ from pyconsumer.settings.config import ClientConfig
 __all__ = ["Member", "SharedLogin", "join_login", "refresh_after"]
 
 _log = Log(__name__)
+_LEAST_S: Final = 1.0
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def refresh_after(life_s: float, config: ClientConfig, chance: float) -> float:
     """Return the seconds after which a new token is fetched (``ExpiringCredentialRefreshingLogin.refreshMs`` of Java).
+
+    It is at least a second, so that tokens with a short life are not asked for without a pause.
 
     Args:
         life_s: the life of the token, in seconds.
@@ -47,9 +50,9 @@ def refresh_after(life_s: float, config: ClientConfig, chance: float) -> float:
     """
     buffer_s, least_s = config.sasl_login_refresh_buffer_seconds, config.sasl_login_refresh_min_period_seconds
     if life_s < buffer_s + least_s:
-        return life_s * config.sasl_login_refresh_window_factor
+        return max(life_s * config.sasl_login_refresh_window_factor, _LEAST_S)
     factor = config.sasl_login_refresh_window_factor + config.sasl_login_refresh_window_jitter * chance
-    return max(min(life_s * factor, life_s - buffer_s), least_s)
+    return max(min(life_s * factor, life_s - buffer_s), least_s, _LEAST_S)
 
 
 class SharedLogin:
@@ -251,8 +254,9 @@ _logins: Final = _Logins()
 def join_login(config: ClientConfig) -> Member | _FileTokens:
     """Return the provider of tokens for a client with these settings. Close it with the client."""
     url = config.sasl_oauthbearer_token_endpoint_url or ""
-    if config.sasl_oauthbearer_grant_type == "file":
-        return _FileTokens(unquote(urlsplit(url).path))
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return _FileTokens(unquote(parts.path))
     return _logins.join(config)
 
 

@@ -136,8 +136,12 @@ class Config:
         return found
 
     def shown(self) -> dict[str, Any]:
-        """Return the values of all settings that are not secret, by name."""
-        return {setting.name: getattr(self, setting.name) for setting in self._settings if not setting.secret}
+        """Return the values of all settings that are not secret, by name. Addresses are without their query."""
+        return {
+            setting.name: setting.kind.shown(getattr(self, setting.name))
+            for setting in self._settings
+            if not setting.secret
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return the values of all settings by name."""
@@ -155,10 +159,8 @@ class Config:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = (
-            f"{name}=***" if self._settings.by_name[name].secret else f"{name}={getattr(self, name)!r}"
-            for name in sorted(self._given)
-        )
+        values = self.shown()
+        shown = (f"{name}={values[name]!r}" if name in values else f"{name}=***" for name in sorted(self._given))
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

@@ -131,6 +131,10 @@ class Kind:
         """Parse a string from a properties file."""
         return text
 
+    def shown(self, value: Any) -> Any:
+        """Return the part of a checked value that logs and messages may have."""
+        return value
+
 
 class Anything(Kind):
     """Any value."""

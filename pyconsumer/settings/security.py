@@ -184,9 +184,14 @@ class _Url(Text):
             right = False
         if not right:
             raise ValueError("it must be an address that begins with https://, http:// or file:///")
+        if re.search(r"[\x00-\x20\x7f]", text):
+            raise ValueError("it must have no blanks or control characters")
         if parts.username is not None or parts.password is not None:
             raise ValueError("it must have no user name or password: the client's id and secret are settings")
         return text
+
+    def shown(self, value: Any) -> Any:
+        return value if value is None else value.partition("?")[0].partition("#")[0]
 
 
 _KINDS_OF_STORE: Final = ("PEM", "PKCS12", "JKS")
@@ -745,7 +750,8 @@ def _finish_tokens(values: dict[str, Any]) -> None:
             "sasl_mechanism OAUTHBEARER needs sasl_oauth_token_provider or sasl_oauthbearer_token_endpoint_url"
         )
     grant = _grant(values, url)
-    values["sasl_oauthbearer_grant_type"] = grant
+    if grant != "file":  # that is no value of the setting: a copy of the settings could not be made
+        values["sasl_oauthbearer_grant_type"] = grant
     _one_of(values, "sasl_oauthbearer_assertion_private_key_file", "sasl_oauthbearer_assertion_private_key_pem")
     if grant == "file":
         return
@@ -772,7 +778,7 @@ def _grant(values: Mapping[str, Any], url: str) -> str:
         raise ConfigurationError(
             "sasl_oauthbearer_grant_type and sasl_oauthbearer_jwt_retriever_class contradict each other"
         )
-    is_file = url.startswith("file:")
+    is_file = urlsplit(url).scheme == "file"
     grant = grant or named or ("file" if is_file else "client_credentials")
     if (grant == "file") != is_file:
         raise ConfigurationError(f"sasl_oauthbearer_token_endpoint_url does not fit: the way to get tokens is {grant}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable
 
 import pytest
@@ -164,6 +165,25 @@ class TestSasl:
                 assert log_in(client).error_code == 0
             with pytest.raises(ConnectionError):
                 ask_for_ever(other)
+
+    @pytest.mark.embedded_only("it depends on the broker's own settings")
+    @pytest.mark.parametrize("raw", [True, False])
+    def test_a_session_ends_for_old_clients_too(
+        self, cluster_kind: str, new_cluster: Callable[..., Cluster], raw: bool
+    ) -> None:
+        """Messages without a header, and version 0 of SaslAuthenticate, do not say how long the session lasts."""
+        cluster = new_cluster(cluster_kind, config={"connections.max.reauth.ms": 300})
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            assert client.request(SaslHandshakeRequest("PLAIN"), 0 if raw else 1).error_code == 0
+            if raw:
+                client.send_bytes(len(GOOD).to_bytes(4, "big") + GOOD)
+                assert client.receive_frame() == b""
+            else:
+                assert client.request(SaslAuthenticateRequest(GOOD), 0).error_code == 0
+            assert client.request(MetadataRequest([])).brokers
+            time.sleep(0.4)
+            client.send(MetadataRequest([]), 5)
+            assert client.closed_by_broker
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyconsumer.acls import (
     AclBinding,
@@ -51,6 +53,38 @@ def test_a_line_is_read_and_written_again(line: str, expected: AclBinding) -> No
     assert parse_acl(str(expected)) == [expected]
 
 
+_words = st.one_of(
+    st.text(min_size=1, max_size=8),
+    st.text('aU:*"\\,.@# \n', min_size=1, max_size=8),
+    st.sampled_from(["*", "app*", "from", "a b", "deny", "kafka-cluster", "é\u2028", "x: READ topic y"]),
+)
+
+
+@given(
+    st.sampled_from([one for one in ResourceType if one.name not in ("UNKNOWN", "ANY", "CLUSTER")]),
+    _words,
+    st.one_of(_words.map("User:{}".format), st.builds("{}:{}".format, _words, _words)),
+    st.one_of(st.just("*"), _words),
+    st.sampled_from([AclPermission.ALLOW, AclPermission.DENY]),
+    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
+)
+def test_every_rule_that_is_written_is_read_as_the_same_rule(
+    kind: ResourceType, name: str, principal: str, host: str, permission: AclPermission, pattern: PatternType
+) -> None:
+    acl = AclBinding(kind, name, principal, READ, host, permission, pattern)
+    assert parse_acl(str(acl)) == [acl]
+    assert str(acl).isprintable()
+    assert str(acl)[0] not in "#@"
+    cluster = acl._replace(resource_type=ResourceType.CLUSTER, name="kafka-cluster")
+    assert parse_acl(str(cluster)) == [cluster]
+
+
+def test_only_parts_that_need_quotes_have_them() -> None:
+    assert str(AclBinding(TOPIC, "app*", "User:alice", READ)) == 'alice: READ topic "app*"'
+    assert str(AclBinding(TOPIC, "kafka-cluster", "User:CN=Ann B.", READ)) == "CN=Ann B.: READ topic kafka-cluster"
+    assert str(AclBinding(TOPIC, "a", "User:My:x", READ)) == '"User:My:x": READ topic "a"'
+
+
 def test_several_operations_are_several_rules() -> None:
     assert [str(acl) for acl in parse_acl("alice: READ, WRITE topic a")] == [
         "alice: READ topic a",
@@ -68,6 +102,7 @@ def test_several_operations_are_several_rules() -> None:
         ("alice: READ topic a b", "is no rule of access"),
         ("alice: ANY topic a", "'ANY' is none of ALL, READ"),
         ("alice: READ unknown a", "'unknown' is none of TOPIC, GROUP"),
+        ('alice: READ topic "a', "is no JSON string"),
         ("alice: READ cluster mine", "no name other than kafka-cluster"),
     ],
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import subprocess
 import sys
+import textwrap
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -85,6 +87,38 @@ def test_a_login_that_is_given_up_does_not_take_the_token_from_others() -> None:
     first.cancel()
     go.set()
     assert second.result(30)
+
+
+def test_a_child_that_is_forked_while_a_token_is_made_makes_its_own() -> None:
+    """The program is a process of its own: the tests have other threads."""
+    code = textwrap.dedent("""
+        import os, sys, threading, types
+        package = sys.modules["aws_msk_iam_sasl_signer"] = types.ModuleType("signer")
+        package.MSKAuthTokenProvider = Signer = types.SimpleNamespace()
+        from pyconsumer.logins import AwsMskIam
+        parent, entered, go = os.getpid(), threading.Event(), threading.Event()
+        def sign(region):
+            if os.getpid() == parent:
+                entered.set()
+                go.wait(20)
+            return str(os.getpid()), 4_000_000_000_000
+        Signer.generate_auth_token = sign
+        provider = AwsMskIam("eu-west-1")
+        made = provider.token()
+        entered.wait(20)
+        child = os.fork()
+        if not child:
+            try:
+                os._exit(0 if provider.token().result(5) == str(os.getpid()) else 1)
+            except BaseException:
+                os._exit(2)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        go.set()
+        made.result(20)
+        sys.exit(status)
+    """)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60, check=False)
+    assert done.returncode == 0
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

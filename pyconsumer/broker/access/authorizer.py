@@ -25,6 +25,8 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 _log = Log("pyconsumer.authorizer")
 
 _MOST_REMEMBERED: Final = 20_000
+#: The most characters of a name about which a decision is remembered. Names of groups may have many more.
+_LONGEST_REMEMBERED: Final = 255
 
 
 def parse_super_users(text: str | None) -> frozenset[str]:
@@ -55,7 +57,7 @@ class Authorizer:
         self._acls = acls
         self._super_users = super_users
         self._allow_without_acl = allow_without_acl
-        self._decisions: dict[tuple[str, str, AclOperation, ResourceType, str], bool] = {}
+        self._decisions: dict[tuple[str, str, AclOperation, ResourceType, str | None], bool] = {}
         self._version = -1
 
     def allows(self, principal: str, host: str, operation: AclOperation, kind: ResourceType, name: str) -> bool:
@@ -67,16 +69,24 @@ class Authorizer:
         """
         if principal in self._super_users:
             return True
+        if len(name) > _LONGEST_REMEMBERED:
+            return self._decide(principal, host, operation, kind, name)
+        key = (principal, host, operation, kind, name)
+        found = self._remembered().get(key)
+        if found is None:
+            found = self._decisions[key] = self._decide(*key)
+        return found
+
+    def _remembered(self) -> dict[tuple[str, str, AclOperation, ResourceType, str | None], bool]:
+        """Return the decisions by the present rules."""
         if self._version != self._acls.version or len(self._decisions) >= _MOST_REMEMBERED:
             self._decisions.clear()
             self._version = self._acls.version
-        key = (principal, host, operation, kind, name)
-        found = self._decisions.get(key)
-        if found is None:
-            decision = self._acls.rules.decide(*key)
-            found = decision is Decision.ALLOWED or (decision is Decision.NO_RULE and self._allow_without_acl)
-            self._decisions[key] = found
-        return found
+        return self._decisions
+
+    def _decide(self, principal: str, host: str, operation: AclOperation, kind: ResourceType, name: str) -> bool:
+        decision = self._acls.rules.decide(principal, host, operation, kind, name)
+        return decision is Decision.ALLOWED or (decision is Decision.NO_RULE and self._allow_without_acl)
 
     def allows_any(self, principal: str, host: str, operation: AclOperation, kind: ResourceType) -> bool:
         """Return whether a client may do something with at least one resource of a type.
@@ -85,7 +95,11 @@ class Authorizer:
         """
         if self.allows(principal, host, operation, kind, "hardcode"):
             return True
-        return self._acls.rules.allows_any(principal, host, operation, kind)
+        key = (principal, host, operation, kind, None)
+        found = self._remembered().get(key)
+        if found is None:
+            found = self._decisions[key] = self._acls.rules.allows_any(principal, host, operation, kind)
+        return found
 
 
 class Access:

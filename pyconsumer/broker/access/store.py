@@ -88,6 +88,9 @@ class AclStore:
             and wanted.principal is not None
             and wanted.host is not None
             and wanted.pattern_type in (PatternType.LITERAL, PatternType.PREFIXED)
+            and wanted.resource_type is not ResourceType.ANY
+            and wanted.operation is not AclOperation.ANY
+            and wanted.permission is not AclPermission.ANY
         ):
             exact = AclBinding(
                 wanted.resource_type,
@@ -98,8 +101,7 @@ class AclStore:
                 wanted.permission,
                 wanted.pattern_type,
             )
-            if exact in self._acls:
-                return [exact]
+            return [exact] if exact in self._acls else []
         return [acl for acl in self._acls if wanted.matches(acl)]
 
     def create(self, acls: Iterable[AclBinding]) -> None:

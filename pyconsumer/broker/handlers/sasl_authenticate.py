@@ -26,8 +26,6 @@ async def handle(broker: Broker, request: SaslAuthenticateRequest, context: Requ
         return SaslAuthenticateResponse(SaslAuthenticationFailedError.errno, str(error))
     if user is None:
         return SaslAuthenticateResponse(0, None, answer)
-    session.finish(user)
-    lifetime_ms = broker.config.integer("connections.max.reauth.ms")
-    expires = lifetime_ms > 0 and context.api_version >= 1
-    session.expire(context.now + lifetime_ms / 1000 if expires else None)
-    return SaslAuthenticateResponse(0, None, answer, lifetime_ms if expires else 0)
+    lifetime_ms = max(0, broker.config.integer("connections.max.reauth.ms"))
+    session.finish(user, context.now, lifetime_ms)  # also of version 0, which does not say so to the client
+    return SaslAuthenticateResponse(0, None, answer, lifetime_ms if context.api_version >= 1 else 0)

@@ -11,6 +11,7 @@ import pytest
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
+from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.support import batch
@@ -179,6 +180,19 @@ def test_clients_are_served_only_when_all_brokers_have_started(loop: asyncio.Abs
         while again.servers[0].connection_count != 1:
             loop.run_until_complete(asyncio.sleep(0))
     again.stop()
+
+
+def test_the_log_warns_of_users_that_only_the_data_folder_has(
+    loop: asyncio.AbstractEventLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for users in ({"alice": "secret", "bob": "secret"}, {"alice": "secret"}):
+        caplog.clear()
+        options = ClusterOptions(data_dir=tmp_path, listeners=("SASL_PLAINTEXT",), security=SecurityConfig(users=users))
+        host = ClusterHost(options, loop)
+        host.start()
+        host.stop()
+        assert ("may still log in: 'bob'" in caplog.text) is ("bob" not in users)
+        assert "'alice'" not in caplog.text
 
 
 def test_ports_end_at_65535() -> None:

@@ -95,3 +95,12 @@ def test_a_change_that_cannot_be_stored_has_no_effect(tmp_path: Path, monkeypatc
 def test_credentials_show_nothing_in_a_repr() -> None:
     assert "salted" not in repr(upsertion("alice"))
     assert "salt" not in repr(ScramCredential.of_password(SHA_256, "secret", b"salt"))
+
+
+def test_the_log_says_that_a_user_of_the_start_still_logs_in_by_plain(caplog: pytest.LogCaptureFixture) -> None:
+    users = controller(None).scram
+    users.set_password("alice", "secret")
+    users.alter([], [upsertion("bob")])
+    assert caplog.text == ""
+    users.alter([ScramDeletion("alice", SHA_512)], [])
+    assert "the SCRAM credentials of 'alice' have changed; the password of the start stays valid" in caplog.text

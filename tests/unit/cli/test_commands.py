@@ -108,6 +108,67 @@ def test_a_broker_that_other_hosts_can_reach_warns(
     assert all(f"listens on {host} without authentication" in line for line in errors)
 
 
+def test_a_broker_with_a_certificate_alone_is_not_said_to_be_without_encryption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    assert _run(["broker", "--host", "0.0.0.0", "--tls-cert", "cert.pem"]) == 0
+    assert "listens on 0.0.0.0 without authentication: anybody" in capsys.readouterr().err
+
+
+def test_a_broker_with_an_empty_file_of_users_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    path = tmp_path / "users.properties"
+    path.write_text("# alice=secret\n")
+    assert _run(["broker", "--users", str(path)]) == 2
+    assert "users.properties: the file has no users" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("registry", [True, False])
+def test_users_do_not_guard_the_schema_registry(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, registry: bool
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    path = tmp_path / "users.properties"
+    path.write_text("alice=secret\n")
+    assert _run(["broker", "--users", str(path), *(["--schema-registry", "0"] if registry else [])]) == 0
+    assert ("--users does not hold for the Schema Registry" in capsys.readouterr().err) is registry
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"alice: READ topic a\n@more.acls\n", "a file cannot name another one: @more.acls"),
+        (b"J\xf6rg: READ topic a\n", "the file is not UTF-8"),
+    ],
+)
+def test_a_file_of_rules_that_is_wrong_adds_no_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, text: str
+) -> None:
+    path = tmp_path / "rules.acls"
+    path.write_bytes(content)
+    assert _run(["acls", "add", f"@{path}", "--bootstrap-servers", "127.0.0.1:1"]) == 2
+    assert f"rules.acls: {text}" in capsys.readouterr().err
+
+
+def test_a_password_that_is_not_utf_8_is_a_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_bytes(b"gr\xfcn\n")
+    arguments = ["users", "set", "alice", "--password-file", str(path), "--bootstrap-servers", "127.0.0.1:1"]
+    assert _run(arguments) == 2
+    assert "the file is not UTF-8" in capsys.readouterr().err
+
+
+def test_a_key_without_a_certificate_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    assert _run(["broker", "--tls-key", "key.pem"]) == 2
+    assert "--tls-key needs --tls-cert" in capsys.readouterr().err
+
+
 @pytest.fixture
 def no_click(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation without the extra ``cli``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import socket
 import threading
@@ -59,6 +60,44 @@ def test_a_wrong_secret_is_refused_and_shown_nowhere(provider: TokenServer) -> N
     assert "s3cr3t" not in repr(config)
 
 
+def test_the_header_and_a_secret_with_blanks_around_it_are_hidden_and_useful_words_stay(provider: TokenServer) -> None:
+    config = login(
+        f"{provider.url}/token",
+        sasl_oauthbearer_client_credentials_client_id="me",
+        sasl_oauthbearer_client_credentials_client_secret=" s3cr3t-one\n",
+        sasl_oauthbearer_header_urlencode=False,
+        sasl_oauthbearer_scope="orders",
+    )
+    header = base64.b64encode(b"me:s3cr3t-one").decode()
+    text = f"s3cr3t-one, {header}: client_credentials not for scope orders"
+    provider.refusals.append((401, {"error_description": text}))
+    with pytest.raises(LoginRefused) as caught:
+        fetch_token(config)
+    assert str(caught.value).endswith("answered 401 (***, ***: client_credentials not for scope orders)")
+
+
+def test_the_query_of_the_address_is_not_shown() -> None:
+    config = login("https://localhost/token?key=s3cr3t")
+    assert config.sasl_oauthbearer_token_endpoint_url == "https://localhost/token?key=s3cr3t"
+    assert "s3cr3t" not in f"{config!r} {config.shown()}"
+    assert "https://localhost/token" in repr(config)
+
+
+def test_an_address_that_cannot_be_asked_is_refused_without_its_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in ("http://localhost/to ken?key=s3cr3t", "http://localhost/token?key=s3cr3t\x7f"):
+        with pytest.raises(ConfigurationError, match="no blanks or control characters") as wrong:
+            login(address)
+        assert "s3cr3t" not in str(wrong.value)
+
+    def fail(connection: http.client.HTTPConnection) -> None:
+        raise http.client.InvalidURL("/token?key=s3cr3t")
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", fail)
+    with pytest.raises(LoginRefused) as caught:
+        fetch_token(login("http://localhost/token?key=s3cr3t"))
+    assert "s3cr3t" not in str(caught.value)
+
+
 def test_a_failing_end_point_may_be_asked_again(provider: TokenServer) -> None:
     provider.refusals += [(503, {}), (302, {}), (200, {"token": "x"}), (200, {"access_token": "x" * (1 << 20)})]
     config = login(f"{provider.url}/token")
@@ -68,6 +107,11 @@ def test_a_failing_end_point_may_be_asked_again(provider: TokenServer) -> None:
     for message in ("redirects are not followed", "without a token", "more than 1048576 bytes"):
         with pytest.raises(LoginRefused, match=message):
             fetch_token(config)
+
+
+def test_timeouts_may_be_longer_than_a_socket_takes(provider: TokenServer) -> None:
+    for name in ("sasl_login_read_timeout_ms", "sasl_login_connect_timeout_ms"):
+        assert fetch_token(login(f"{provider.url}/token", **{name: 10**14})).life_s == 300
 
 
 def test_an_end_point_that_cannot_be_reached() -> None:

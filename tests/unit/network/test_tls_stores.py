@@ -190,6 +190,43 @@ def test_a_replaced_pair_is_used_by_new_connections(
     assert contexts.current() is second
 
 
+def test_a_copy_with_the_time_of_the_earlier_file_is_noticed(certificates: Certificates, tmp_path: Path) -> None:
+    path = tmp_path / "client.pem"
+    shutil.copy(certificates.client_pem, path)
+    contexts = TlsContexts(make_config(**tls_settings(certificates, ssl_certfile=path)))
+    first, times = contexts.current(), path.stat()
+    path.write_bytes(path.read_bytes())
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert contexts.current() is not first
+
+
+@pytest.mark.parametrize("error", [KeyError("s3cr3t"), ValueError("s3cr3t"), RuntimeError("s3cr3t")])
+def test_a_password_function_that_fails_later_leaves_the_earlier_files_in_use(
+    certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    def password() -> str:
+        if failing:
+            raise error
+        return "open sesame"
+
+    failing: list[bool] = []
+    path = tmp_path / "client.pem"
+    key = load_pem_private_key(certificates.client_pem.read_bytes(), None)
+    hidden = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open sesame")).decode()
+    text = certificates.client_pem.read_text()
+    path.write_text(hidden + text[text.index("-----BEGIN CERTIFICATE") :])
+    settings = tls_settings(certificates, ssl_certfile=path, ssl_password=password)
+    contexts = TlsContexts(make_config(**settings))
+    first = contexts.current()
+    failing.append(True)
+    for _ in range(2):
+        _replace(path, path.read_text() + "\n")
+        assert contexts.current() is first
+    assert caplog.text.count("the earlier ones stay in use") == 1
+    assert f"failed with {type(error).__name__}" in caplog.text
+    assert "s3cr3t" not in caplog.text
+
+
 def _replace(path: Path, text: str) -> None:
     """Replace a file as tools that renew certificates do: in one step."""
     new = path.with_suffix(".new")

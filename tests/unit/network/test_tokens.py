@@ -55,6 +55,11 @@ def test_the_time_of_a_renewal_is_that_of_javas_client(life_s: float, chance: fl
     assert refresh_after(life_s, LOGIN, chance) == pytest.approx(after_s)
 
 
+def test_tokens_with_a_short_life_are_not_asked_for_without_a_pause() -> None:
+    at_once = LOGIN.replace(sasl_login_refresh_buffer_seconds=0, sasl_login_refresh_min_period_seconds=0)
+    assert refresh_after(0.001, LOGIN, 0.0) == refresh_after(0.001, at_once, 0.0) == 1.0
+
+
 def test_one_token_serves_until_it_ends() -> None:
     script = Script(Token("one", 3600), Token("two", 3600))
     first, second = script.ask(), script.ask()

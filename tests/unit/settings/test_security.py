@@ -157,3 +157,17 @@ def test_contradictions_are_named(options: dict[str, Any], message: str) -> None
     with pytest.raises(ConfigurationError, match=message) as caught:
         CONSUMER_SETTINGS.build({"bootstrap_servers": "localhost:9092", **options})
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["file:///token", "FILE:///token"])
+def test_settings_with_tokens_of_a_file_can_be_copied(url: str) -> None:
+    config = ADMIN_SETTINGS.build(
+        {
+            "bootstrap_servers": "localhost",
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauthbearer_token_endpoint_url": url,
+            "sasl_oauthbearer_grant_type": None,
+        }
+    )
+    assert config.replace(client_id="x").sasl_oauthbearer_token_endpoint_url == url

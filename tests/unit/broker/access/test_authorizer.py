@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyconsumer.acls import AclFilter, AclOperation, ResourceType, parse_acl
+from pyconsumer.acls import AclBinding, AclFilter, AclOperation, ResourceType, parse_acl
 from pyconsumer.broker.access.authorizer import Access, Authorizer, java_address, parse_super_users
 from pyconsumer.broker.access.store import AclStore
 from pyconsumer.broker.access.table import rules_of
@@ -27,6 +27,34 @@ def test_a_change_holds_for_the_next_question() -> None:
     assert authorizer.allows(*QUESTION)
     store.delete([AclFilter()])
     assert not authorizer.allows(*QUESTION)
+
+
+def test_decisions_are_remembered_but_not_those_about_names_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = AclStore(lambda undo, change: None)
+    authorizer, asked = Authorizer(store), []
+    decide, allows_any = store.rules.decide, store.rules.allows_any
+    monkeypatch.setattr(store.rules, "decide", lambda *given: asked.append(given[-1]) or decide(*given))
+    monkeypatch.setattr(store.rules, "allows_any", lambda *given: asked.append("any") or allows_any(*given))
+    for _ in range(2):
+        for name in ("g" * 255, "g" * 256):
+            assert not authorizer.allows(*QUESTION[:4], name)
+        assert not authorizer.allows_any(*QUESTION[:4])
+    assert asked == ["g" * 255, "g" * 256, "hardcode", "any", "g" * 256]
+    store.create(parse_acl("alice: READ topic t"))
+    assert authorizer.allows_any(*QUESTION[:4])
+
+
+def test_one_rule_is_found_without_a_look_at_the_others() -> None:
+    class Scan(AclFilter):
+        def matches(self, acl: AclBinding) -> bool:
+            raise AssertionError("the filter is for one rule")
+
+    store = AclStore(lambda undo, change: None)
+    here, gone = parse_acl("alice: READ topic t") + parse_acl("bob: READ topic t")
+    store.create([here])
+    assert [store.matching(Scan(**acl._asdict())) for acl in (here, gone)] == [[here], []]
+    every = here._replace(operation=AclOperation.ANY)
+    assert store.matching(AclFilter(**every._asdict())) == [here]
 
 
 def test_a_change_that_cannot_be_stored_has_no_effect() -> None:
