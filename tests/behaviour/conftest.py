@@ -320,15 +320,22 @@ _CLUSTERS = pytest.StashKey[_Clusters]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Stop the clusters that no later test of this process uses: one that idles takes 1 to 3 % of a core to the end.
+    """Stop the Apache Kafkas that no later test of this process uses: one that idles takes 1 to 3 % of a core.
 
     Processes of pytest-xdist get groups of tests in the order of their ranks, so the next test tells. A test that comes
     out of turn, after one of these processes was lost, starts its cluster again.
+
+    The embedded brokers run to the end: kafka-python's clients that a test has left open try to connect for ever, and
+    each attempt that fails leaves a socket, whose warning fails another test.
     """
     yield
     running = item.config.stash.get(_CLUSTERS, None)
     if running is not None and nextitem is not None and hasattr(item.config, "workerinput"):
-        running.stop_unless(partial(may_be_used_later, nextitem))
+        running.stop_unless(partial(_may_be_used_later, nextitem))
+
+
+def _may_be_used_later(nextitem: pytest.Item, kind: str, brokers: int) -> bool:
+    return kind == "embedded" or may_be_used_later(nextitem, kind, brokers)
 
 
 @pytest.fixture(scope="session")
