@@ -300,12 +300,12 @@ class CompletedFetch:
         self.restart(offset)
 
     def wait_for(self, offset: int, reader: object, error: PendingError) -> None:
-        """Note what the next record waits for, so that the same columns are not decoded at each wake.
+        """Note the wait of the next record, so that the same columns are not decoded at each wake.
 
         Args:
             offset: the offset of the record.
             reader: the identity of the columns.
-            error: has what is awaited.
+            error: has the awaited schemas.
         """
         self._waits = offset, reader, error
 

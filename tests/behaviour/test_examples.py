@@ -76,8 +76,10 @@ _OUTPUT = {
 _LOGGED = {"dead_letters.py": r"(skipped a record: .*\n){2}"}
 #: Those with tests of their own, below or in test_example_logins.py.
 _OTHERS = {
+    "azure_login.py",  # tests/unit/test_logins.py
     "embedded_broker_test.py",
     "fastapi_service.py",
+    "google_login.py",  # tests/unit/test_logins.py
     "msk_iam.py",
     "oauth_login.py",
     "spark_batch.py",
