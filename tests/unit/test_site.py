@@ -12,7 +12,7 @@ from tests.support.site.diagrams import svg
 DOCS = Path(__file__).parents[2] / "docs"
 _PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 #: Pages that are made of files of the top level.
-_MADE = {"index.md", "changelog.md", "contributing.md", "security.md", "code-of-conduct.md"}
+_MADE = {"index.md", "changelog.md", "contributing.md", "security-policy.md", "code-of-conduct.md"}
 
 
 def test_the_navigation_has_every_page_once() -> None:
