@@ -14,7 +14,6 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.settings.config import ClientConfig
 from pyconsumer.settings.properties import environment_entries, from_file, resolve
-from pyconsumer.spark.client_config import build_config
 
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -41,6 +40,9 @@ def _environment(given: Mapping[str, str], folder: Path) -> ClientConfig:
 
 
 def _spark(given: Mapping[str, str], folder: Path) -> ClientConfig:
+    pytest.importorskip("pyspark")
+    from pyconsumer.spark.client_config import build_config
+
     return build_config(given)
 
 

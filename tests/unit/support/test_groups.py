@@ -55,8 +55,12 @@ _PLUGIN = """
 import os
 from tests.support.process import descendants
 
+def pytest_configure(config):
+    global is_worker  # the variables of pytest-xdist may be those of the run that this one is a test of
+    is_worker = hasattr(config, "workerinput")
+
 def pytest_runtest_logfinish():
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if is_worker:
         found = [each for each in descendants().values() if " kafka.Kafka " in each and "guard.py" not in each]
         with open(os.environ["SEEN"], "a") as file:
             print(len(found), file=file)
