@@ -167,14 +167,18 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
             finally:
                 self._activity.leave()
         except BaseException as error:
-            self._activity.raised(error)
-            if isinstance(error, KafkaError):
-                delegate.observation.failed(error)
-            elif isinstance(error, (KeyboardInterrupt, SystemExit)):
-                delegate.on_interrupt(error)
+            self._note_failure(error)
             raise
         finally:
             guard.end()
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Let health and observation know of the error that ends a read."""
+        self._activity.raised(error)
+        if isinstance(error, KafkaError):
+            self._delegate.observation.failed(error)
+        elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self._delegate.on_interrupt(error)
 
     def __aiter__(self) -> Self:
         return self

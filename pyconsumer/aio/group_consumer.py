@@ -15,7 +15,7 @@ from pyconsumer.aio.consumer import AsyncKafkaConsumer
 from pyconsumer.aio.driver import LONGEST_TURN_S
 from pyconsumer.consumer.arguments import check_max_records
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.errors import IllegalStateError, KafkaError
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import TopicPartition
@@ -123,11 +123,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             finally:
                 self._activity.leave()
         except BaseException as error:
-            self._activity.raised(error)
-            if isinstance(error, KafkaError):
-                delegate.observation.failed(error)
-            elif isinstance(error, (KeyboardInterrupt, SystemExit)):
-                delegate.on_interrupt(error)
+            self._note_failure(error)
             raise
         finally:
             self._hand_is_known = False  # the task may have looked during the wait
