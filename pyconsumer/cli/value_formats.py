@@ -55,7 +55,7 @@ class ValueWriter:
     def __init__(self, registry: Mapping[str, Any], topic: str, source: IO[str] | None, timeout_ms: int) -> None:
         client = registry_client(registry, timeout_ms)
         from pyconsumer.schemas import AvroSerializer, MessageField, Schema, SerializationContext
-        from pyconsumer.schemas.avro.settings import parse_with_references
+        from pyconsumer.schemas.avro.parsing import parse_with_references
 
         self._client = client
         try:
