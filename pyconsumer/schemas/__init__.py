@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.ids import header_schema_id_serializer as header_schema_id_serializer
     from pyconsumer.schemas.ids import prefix_schema_id_deserializer as prefix_schema_id_deserializer
     from pyconsumer.schemas.ids import prefix_schema_id_serializer as prefix_schema_id_serializer
+    from pyconsumer.schemas.json_schema.deserializer import JSONDeserializer as JSONDeserializer
+    from pyconsumer.schemas.json_schema.serializer import JSONSerializer as JSONSerializer
     from pyconsumer.schemas.registry.async_client import AsyncSchemaRegistryClient as AsyncSchemaRegistryClient
     from pyconsumer.schemas.registry.client import SchemaRegistryClient as SchemaRegistryClient
     from pyconsumer.schemas.registry.values import ConfigCompatibilityLevel as ConfigCompatibilityLevel
@@ -59,6 +61,8 @@ _HOMES = {
     "ConfigCompatibilityLevel": _VALUES,
     "IncompatibleSchemaError": _ERRORS,
     "InvalidSchemaError": _ERRORS,
+    "JSONDeserializer": "pyconsumer.schemas.json_schema.deserializer",
+    "JSONSerializer": "pyconsumer.schemas.json_schema.serializer",
     "MessageField": _SUBJECTS,
     "Metadata": _VALUES,
     "MetadataProperties": _VALUES,
@@ -99,6 +103,8 @@ __all__ = [
     "ConfigCompatibilityLevel",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
+    "JSONDeserializer",
+    "JSONSerializer",
     "MessageField",
     "Metadata",
     "MetadataProperties",

@@ -136,7 +136,20 @@ class SchemaDeserializer(Generic[D]):
 
     def _fast(self, other: Callable[[Any, bytes], Any]) -> Callable[[Any, bytes], Any]:
         """Return a faster way to read records, which calls ``other`` for each value that it does not read."""
-        return other
+        decoders = self._loader.results
+
+        def of_record(record: Any, data: bytes) -> Any:
+            if data[:1] == b"\0" and not record.headers:
+                decoder = decoders.get(int.from_bytes(data[1:5], "big"))
+                if decoder is not None and len(data) > 4:
+                    try:
+                        return decoder.decode(data, 5)
+                    except SerializationError as error:
+                        number = int.from_bytes(data[1:5], "big")
+                        raise type(error)(f"the schema {number}: {error}") from error.__cause__
+            return other(record, data)
+
+        return of_record
 
     def _typed_columns(self, side: MessageField) -> Any:
         """Return the typed columns of a side."""
