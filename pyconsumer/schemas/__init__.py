@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pyconsumer.protocol.protobuf.files import message_class as message_class
     from pyconsumer.schemas.avro.deserializer import AvroDeserializer as AvroDeserializer
     from pyconsumer.schemas.avro.serializer import AvroSerializer as AvroSerializer
     from pyconsumer.schemas.errors import IncompatibleSchemaError as IncompatibleSchemaError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.ids import prefix_schema_id_serializer as prefix_schema_id_serializer
     from pyconsumer.schemas.json_schema.deserializer import JSONDeserializer as JSONDeserializer
     from pyconsumer.schemas.json_schema.serializer import JSONSerializer as JSONSerializer
+    from pyconsumer.schemas.protobuf.deserializer import ProtobufDeserializer as ProtobufDeserializer
+    from pyconsumer.schemas.protobuf.serializer import ProtobufSerializer as ProtobufSerializer
     from pyconsumer.schemas.registry.async_client import AsyncSchemaRegistryClient as AsyncSchemaRegistryClient
     from pyconsumer.schemas.registry.client import SchemaRegistryClient as SchemaRegistryClient
     from pyconsumer.schemas.registry.values import ConfigCompatibilityLevel as ConfigCompatibilityLevel
@@ -67,6 +70,8 @@ _HOMES = {
     "Metadata": _VALUES,
     "MetadataProperties": _VALUES,
     "MetadataTags": _VALUES,
+    "ProtobufDeserializer": "pyconsumer.schemas.protobuf.deserializer",
+    "ProtobufSerializer": "pyconsumer.schemas.protobuf.serializer",
     "RegisteredSchema": _VALUES,
     "Rule": _VALUES,
     "RuleKind": _VALUES,
@@ -88,6 +93,7 @@ _HOMES = {
     "ServerConfig": _VALUES,
     "dual_schema_id_deserializer": _IDS,
     "header_schema_id_serializer": _IDS,
+    "message_class": "pyconsumer.protocol.protobuf.files",
     "prefix_schema_id_deserializer": _IDS,
     "prefix_schema_id_serializer": _IDS,
     "record_subject_name_strategy": _SUBJECTS,
@@ -109,6 +115,8 @@ __all__ = [
     "Metadata",
     "MetadataProperties",
     "MetadataTags",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
     "RegisteredSchema",
     "Rule",
     "RuleKind",
@@ -130,6 +138,7 @@ __all__ = [
     "ServerConfig",
     "dual_schema_id_deserializer",
     "header_schema_id_serializer",
+    "message_class",
     "prefix_schema_id_deserializer",
     "prefix_schema_id_serializer",
     "record_subject_name_strategy",
