@@ -1,4 +1,4 @@
-"""What the deserializers of all formats share: the id of a value, and its schema.
+"""The base of the deserializers of all formats: the id of a value, and its schema.
 
 Rules
 

@@ -1,4 +1,4 @@
-"""What the serializers of all formats share: the schema of a topic, and the place of its id.
+"""The base of the serializers of all formats: the schema of a topic, and the place of its id.
 
 Rules
 

@@ -104,10 +104,15 @@ def _add(pool: Any, file: ProtoFile, name: str, added: set[str]) -> None:
             _add(pool, file.imports[needed], needed, added)
         else:
             _add_built_in(pool, needed, added)
-    proto = type(file.proto)()
-    proto.CopyFrom(file.proto)
-    proto.name = name
-    pool.Add(proto)
+    pool.Add(_named(file.proto, name))
+
+
+def _named(proto: Any, name: str) -> Any:
+    """Return a copy of a file with another name."""
+    made = type(proto)()
+    made.CopyFrom(proto)
+    made.MergeFrom(type(proto)(name=name))
+    return made
 
 
 def _add_built_in(pool: Any, name: str, added: set[str]) -> None:
@@ -152,9 +157,7 @@ def parse_file(text: str, imports: Mapping[str, ProtoFile], *, name: str = _ROOT
             raise SerializationError(f"the schema is no serialized Protobuf file: {error}") from None
     else:
         proto = FileDescriptorProto.FromString(_compiled(text, imports, name))
-    if not proto.name:
-        proto.name = name
-    made = ProtoFile(proto, imports)
+    made = ProtoFile(proto if proto.name else _named(proto, name), imports)
     made.pool()
     return made
 
@@ -206,9 +209,7 @@ def _collect(known: Any, imports: Mapping[str, ProtoFile], names: set[str]) -> N
             continue
         names.add(name)
         _collect(known, file.imports, names)
-        proto = known.file.add()
-        proto.CopyFrom(file.proto)
-        proto.name = name
+        known.file.append(_named(file.proto, name))
 
 
 def message_path(descriptor: Any) -> list[int]:
