@@ -42,7 +42,7 @@ from pyconsumer.schemas.registry.values import Schema
 from pyconsumer.schemas.rules import refuse_rules
 from pyconsumer.schemas.subjects import MessageField
 from pyconsumer.spark.registry import kept_client, kept_writers
-from pyconsumer.spark.value_formats import BadRow, Paths, Settled
+from pyconsumer.spark.typed_values import BadRow, Paths, Settled
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.records import BinaryColumn, Columns
@@ -55,7 +55,7 @@ _PAUSE_S: Final = 1.0
 
 
 class AvroFormat:
-    """See :class:`.value_formats.Format`."""
+    """See :class:`.typed_values.Format`."""
 
     def settle(self, side: str, given: SideOptions, registry: Mapping[str, str], topics: Iterable[str]) -> Settled:
         """Find the schema of a column."""
@@ -98,6 +98,7 @@ def _schema_of_topics(client: Any, side: str, given: SideOptions, topics: list[s
     ways_out = f"name one with {side}.schema.id or {side}.schema, or read the topics apart"
     if not topics:
         raise ConfigurationError(f"no topic is there yet, so the schema of the {side}s is not known: {ways_out}")
+    client.clear_latest_caches()  # the process may have asked for an earlier query
     found: dict[str, Any] = {}
     for topic in topics:
         subject = f"{topic}-{side}"
@@ -219,7 +220,7 @@ def _kept_columns(side: str, settled: Settled, parts: Any, registry: tuple[tuple
 
 
 class AvroSideColumns:
-    """See :class:`.value_formats.SideColumns`."""
+    """See :class:`.typed_values.SideColumns`."""
 
     def __init__(self, side: str, settled: Settled, paths: Paths, registry: Mapping[str, str]) -> None:
         import pyarrow
@@ -296,7 +297,7 @@ def _wait_for(stop: Exception | None, deadline: float) -> None:
 
 
 class _AvroPart:
-    """See :class:`.value_formats.TypedPart`."""
+    """See :class:`.typed_values.TypedPart`."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from pyconsumer.structs import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyconsumer.spark.value_formats import Settled
+    from pyconsumer.spark.typed_values import Settled
 
 
 __all__ = [

@@ -15,7 +15,7 @@ from pyconsumer.spark.schema import spark_schema
 from pyconsumer.spark.sink import BatchWriter, SinkOptions, StreamWriter, sink_columns
 
 if TYPE_CHECKING:
-    from pyconsumer.spark.value_formats import Settled
+    from pyconsumer.spark.typed_values import Settled
 
 __all__ = ["FORMAT", "KafkaDataSource"]
 

@@ -19,7 +19,8 @@ from pyconsumer.errors import ConfigurationError, SchemaUnavailableError
 from pyconsumer.spark.errors import ReadError
 from pyconsumer.spark.partition_reader import record_batch
 from pyconsumer.spark.schema import COLUMNS, DECODE_ERROR, HEADERS, arrow_schema
-from pyconsumer.spark.value_formats import BadRow, Settled, SideColumns, format_named
+from pyconsumer.spark.typed_values import BadRow, Settled, SideColumns
+from pyconsumer.spark.value_formats import format_named
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:

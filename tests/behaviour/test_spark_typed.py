@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,10 +45,11 @@ LOGIN = "alice:s3cr3t"
 
 
 class World(NamedTuple):
-    """A broker with a registry that wants a login."""
+    """A broker with a registry that wants a login. The secret is in a file."""
 
     servers: str
     url: str
+    secrets: Path
     client: SchemaRegistryClient
 
     def send(self, topic: str, schema: dict[str, Any], *ids: int, **extra: Any) -> None:
@@ -71,27 +71,21 @@ class World(NamedTuple):
             "subscribe": topic,
             "value.format": "avro",
             "schema.registry.url": self.url,
-            "schema.registry.basic.auth.user.info": "${env:PYCONSUMER_TEST_REGISTRY_LOGIN}",
+            "schema.registry.basic.auth.user.info": f"${{file:{self.secrets}:login}}",
             **more,
         }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def login() -> Iterator[None]:
-    """The login of the registry, for this process. Spark starts Python with the environment of its driver."""
-    os.environ["PYCONSUMER_TEST_REGISTRY_LOGIN"] = LOGIN
-    yield
-    del os.environ["PYCONSUMER_TEST_REGISTRY_LOGIN"]
-
-
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    secrets = tmp_path_factory.mktemp("secrets") / "registry.properties"
+    secrets.write_text(f"login={LOGIN}\n")
     users = dict([LOGIN.split(":")])
     with (
         EmbeddedCluster(data_dir=":memory:", schema_registry=True, schema_registry_users=users) as cluster,
         SchemaRegistryClient({"url": cluster.schema_registry_url, "basic.auth.user.info": LOGIN}) as client,
     ):
-        yield World(cluster.bootstrap_servers, cluster.schema_registry_url, client)
+        yield World(cluster.bootstrap_servers, cluster.schema_registry_url, secrets, client)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ MOST_DIGITS: Final = 38
 
 
 class Target(NamedTuple):
-    """What the columns are for.
+    """The purpose of columns.
 
     Attributes:
         schema: the way to give another reader's schema, for messages.
@@ -116,7 +116,7 @@ def make_layout(
         reader: the schema.
         paths: the wanted parts, None for all. The empty path is the whole.
         side: ``"key"`` or ``"value"``, for messages.
-        target: what the columns are for.
+        target: their purpose.
 
     Raises:
         ConfigurationError: the schema has no columns (rules 4 and 5), or no such part.

@@ -18,7 +18,7 @@ from pyconsumer.spark.progress import GroupProgress
 from pyconsumer.spark.readers import Driver, StreamReader
 from pyconsumer.spark.source import KafkaDataSource
 from pyconsumer.spark.stream_planner import StreamPlanner
-from pyconsumer.spark.value_formats import Settled
+from pyconsumer.spark.typed_values import Settled
 from tests.unit.spark.fake_cluster import A0, A1, FakeCluster
 
 LEAST = {"kafka.bootstrap.servers": "x", "subscribe": "a"}

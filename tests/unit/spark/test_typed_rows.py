@@ -25,7 +25,7 @@ from pyconsumer.spark.errors import ReadError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.source import KafkaDataSource
 from pyconsumer.spark.typed_rows import TypedRows, raw_columns, settle, settled_in, typed_schema
-from pyconsumer.spark.value_formats import Settled
+from pyconsumer.spark.typed_values import Settled
 from pyconsumer.structs import TopicPartition
 from tests.support.fake_registry import FakeRegistry
 
