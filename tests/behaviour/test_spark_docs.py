@@ -40,7 +40,8 @@ def test_the_code_runs(
     cluster = new_cluster("embedded")  # of its own: the page names its topics
     cluster.create_topic("flights", 2)
     cluster.create_topic("flights-upper", 2)
-    cluster.create_topic("flights-once", 2)
+    for topic in ("flights-once", "orders-json", "orders-dead"):
+        cluster.create_topic(topic, 2)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(10):
             producer.send("flights", f"to{number}", key="k")
@@ -58,6 +59,11 @@ def test_the_code_runs(
         spark, cluster.bootstrap_servers, {"subscribe": "flights-once", "kafka.isolation.level": "read_committed"}
     )
     assert once.load().count() == 10
+    for topic, value in (("orders-json", b'{"id":7,"customer":{"name":"Ada"}}'), ("orders-dead", b"{}")):
+        found = reader(
+            spark, cluster.bootstrap_servers, {"subscribe": topic, "kafka.isolation.level": "read_committed"}
+        )
+        assert [bytes(row.value) for row in found.load().collect()] == [value]
     copied = reader(spark, cluster.bootstrap_servers, {"subscribe": "flights-upper"}).load()
     assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
 
