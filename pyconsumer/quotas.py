@@ -63,7 +63,7 @@ class QuotaEntity:
             raise ValueError("a quota is for a user, a client id or an address (ip)")
 
     def __str__(self) -> str:
-        return ", ".join(f"{kind} {'<default>' if name is None else name!r}" for kind, name in self.parts)
+        return ", ".join(f"{kind} {'<default>' if name is None else repr(name)}" for kind, name in self.parts)
 
     @property
     def parts(self) -> tuple[tuple[str, str | None], ...]:

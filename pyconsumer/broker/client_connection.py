@@ -51,6 +51,7 @@ _MOST_ROOM: Final = 4 << 20
 _ZEROS: Final = memoryview(bytes(_MOST_ROOM))
 _BEFORE_LOGIN: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _MOST_TRAILING_NOTED: Final = 100
+_THROTTLE_TIME: Final = "throttle_time_ms"
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -420,7 +421,7 @@ class ClientConnection:
             context.throttle(rates.produced(context.principal, context.client_id, size_bytes, now))
         if context.throttle_ms:
             if response is not None:
-                response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
+                setattr(response, _THROTTLE_TIME, context.throttle_ms)
             self._mute(context.throttle_ms)
 
     def _mute(self, throttle_ms: int) -> None:

@@ -1,26 +1,22 @@
 """The rates of clients on one broker, against their quotas (KIP-13, KIP-219, KIP-599, KIP-612).
 
-A rate is the sum of some windows of one second each, divided by their time, as in Kafka's ``Rate``. So a client that
-was idle begins with a burst. Mutations of the controller have a bucket of tokens, as in Kafka's ``TokenBucket``.
-
 The module has no clock and no timer. A result is a time in ms for which the client is throttled. The connection waits.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, Protocol, TypeVar
 
+from pyconsumer.broker.access.meters import MOST_MS, Rate, TokenBucket
 from pyconsumer.broker.access.quotas import Level, QuotaStore
 from pyconsumer.errors import ThrottlingQuotaExceededError
 from pyconsumer.quotas import CONSUMER_RATE, MUTATION_RATE, PRODUCER_RATE
 
-__all__ = ["ClientRates", "MutationQuota", "Rate", "TokenBucket"]
+__all__ = ["ClientRates", "MutationQuota"]
 
 #: With more entries than this, those of idle clients are forgotten.
 _MOST_REMEMBERED: Final = 10_000
-_MOST_MS: Final = 0x7FFFFFFF
 
 
 class _Counter(Protocol):
@@ -30,89 +26,6 @@ class _Counter(Protocol):
 T = TypeVar("T", bound=_Counter)
 
 
-class _Sample:
-    __slots__ = ("last", "start", "value")
-
-    def __init__(self, start: float) -> None:
-        self.start = self.last = start
-        self.value = 0.0
-
-
-class Rate:
-    """A rate over the last windows.
-
-    Args:
-        windows: the number of windows, including the present one. ``window_s`` is the length of each.
-    """
-
-    __slots__ = ("_samples", "_window_s", "_windows")
-
-    def __init__(self, windows: int, window_s: float) -> None:
-        self._windows = windows
-        self._window_s = window_s
-        self._samples: deque[_Sample] = deque(maxlen=windows + 1)
-
-    def record(self, value: float, now: float) -> None:
-        """Count a value. A negative one takes back what was counted just before."""
-        samples = self._samples
-        if not samples or now - samples[-1].start >= self._window_s:
-            samples.append(_Sample(now))
-        sample = samples[-1]
-        sample.value += value
-        sample.last = now
-
-    def throttle_ms(self, limit: float, now: float) -> int:
-        """Return the time after which the rate is back at the limit. 0: it is not above."""
-        samples = self._samples
-        while samples and now - samples[0].last >= self._windows * self._window_s:
-            samples.popleft()
-        elapsed = now - samples[0].start if samples else 0.0
-        missing = self._windows - 1 - int(elapsed / self._window_s)
-        if missing > 0:  # the time before the first window counts as idle
-            elapsed += missing * self._window_s
-        total = sum(sample.value for sample in samples)
-        if elapsed <= 0 or total <= limit * elapsed:
-            return 0
-        return min(_MOST_MS, round((total / limit - elapsed) * 1000))
-
-    def is_idle(self, now: float) -> bool:
-        """Return whether all windows are over."""
-        return not self._samples or now - self._samples[-1].last >= self._windows * self._window_s
-
-
-class TokenBucket:
-    """Tokens that are added at a rate, up to a burst.
-
-    Args:
-        burst_s: the bucket holds the tokens of this time, and is full at the beginning.
-    """
-
-    __slots__ = ("_burst_s", "_tokens", "_updated")
-
-    def __init__(self, burst_s: float) -> None:
-        self._burst_s = burst_s
-        self._tokens = 0.0
-        self._updated = float("-inf")
-
-    def _refill(self, rate: float, now: float) -> None:
-        self._tokens = min(rate * self._burst_s, self._tokens + rate * (now - self._updated))
-        self._updated = now
-
-    def throttle_ms(self, rate: float, now: float) -> int:
-        """Return the time after which there are no fewer than zero tokens."""
-        self._refill(rate, now)
-        return min(_MOST_MS, round(-self._tokens / rate * 1000)) if self._tokens < 0 else 0
-
-    def take(self, tokens: float, rate: float, now: float) -> None:
-        """Take tokens, also if there are not enough."""
-        self._refill(rate, now)
-        self._tokens -= tokens
-
-    def is_idle(self, now: float) -> bool:
-        """Return whether the bucket has had time to fill up after a usual use."""
-        return now - self._updated >= 2 * self._burst_s
-
-
 class _Known(Generic[T]):
     """The rates by client. Those of idle clients are forgotten when there are many."""
 
@@ -120,6 +33,9 @@ class _Known(Generic[T]):
         self._make = make
         self._found: dict[Hashable, T] = {}
         self._sweep_at = _MOST_REMEMBERED
+
+    def __len__(self) -> int:
+        return len(self._found)
 
     def find(self, key: Hashable, now: float) -> T:
         found = self._found.get(key)
@@ -218,7 +134,7 @@ class ClientRates:
         A larger response would be throttled each time, so that the consumer would never continue.
         """
         level = self._level(principal, client_id, CONSUMER_RATE)
-        return None if level is None else min(_MOST_MS, int(level.limit * (self._windows - 1) * self._window_s))
+        return None if level is None else min(MOST_MS, int(level.limit * (self._windows - 1) * self._window_s))
 
     def mutation(self, principal: str, client_id: str, now: float, *, strict: bool) -> MutationQuota:
         """Return the quota for a request that creates or deletes partitions."""
