@@ -109,6 +109,7 @@ class FetchBuffer:
             self._of[tp].append(fetch)
         else:
             self._of[tp] = [fetch]
+            fetch.state.note_fetched(fetch.cursor.next_timestamp)
         is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
         frame = fetch.frame
         if frame is None:
@@ -213,7 +214,7 @@ class FetchBuffer:
                 if self._set_aside(fetch, error):
                     continue
                 raise
-            if self._advance(fetch) and records:
+            if self._advance(fetch, hidden=not records) and records:
                 tp = fetch.topic_partition
                 collected[tp] = collected[tp] + records if tp in collected else records
                 remaining -= len(records)
@@ -238,7 +239,7 @@ class FetchBuffer:
                 if self._set_aside(fetch, error):
                     continue
                 raise
-            if self._advance(fetch) and record is not None:
+            if self._advance(fetch, hidden=record is None) and record is not None:
                 return record
         return None
 
@@ -272,6 +273,7 @@ class FetchBuffer:
         taken = 0
         if fetch.is_current:
             taken = count - len(fetch.ready)
+            fetch.state.note_passed(fetch.state.position if taken else None, fetch.next_timestamp)
             fetch.state.advance(fetch.next_offset, fetch.cursor.last_leader_epoch)
             self._advance(fetch)
         self._prefetched = None
@@ -311,7 +313,7 @@ class FetchBuffer:
                 self._rotate(fetch)
                 raise
             # No code of the application has run, so the fetch is still valid.
-            self._advance(fetch)
+            self._advance(fetch, hidden=not count)
             if count:
                 collected.append((fetch.topic_partition, count))
         return collected
@@ -362,7 +364,8 @@ class FetchBuffer:
                 raise stop
             # A cursor that begins again knows the epochs of no records before it.
             epoch = int(typed.parts[-1][1].leader_epochs[used - 1]) if used < count else None
-            is_current = self._advance(fetch, epoch)  # the policy of the application may have moved the position
+            # The policy of the application may have moved the position.
+            is_current = self._advance(fetch, epoch, hidden=not used)
             if not is_current:
                 typed.drop_last(used)
             elif used:
@@ -494,12 +497,13 @@ class FetchBuffer:
         if error is not None:
             raise error
 
-    def _advance(self, fetch: CompletedFetch, last_epoch: int | None = None) -> bool:
+    def _advance(self, fetch: CompletedFetch, last_epoch: int | None = None, *, hidden: bool = False) -> bool:
         """Move the position past everything taken from a fetch, and drop the fetch when it is exhausted.
 
         Args:
             fetch: the fetch.
             last_epoch: the leader epoch of the last record. By default the cursor knows it.
+            hidden: True if no record was taken, only passed.
 
         Returns:
             False, and the position stays, if a deserializer of the application has moved the position itself.
@@ -520,9 +524,14 @@ class FetchBuffer:
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))
+            rest = self._of.get(fetch.topic_partition)
+            state.note_passed(
+                position if offset != position else None, rest[0].next_timestamp if rest else None, hidden=hidden
+            )
             return True
         if offset != position:
             state.advance(offset, epoch)
+        state.note_passed(position if offset != position else None, fetch.next_timestamp, hidden=hidden)
         if cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True
