@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert
 from pyconsumer.consumer.fetch_planner import ByteBudget
+from pyconsumer.consumer.lag_time import MOST_MARKS
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.records import ConsumerRecords, empty_records
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -109,7 +110,12 @@ class FetchBuffer:
             self._of[tp].append(fetch)
         else:
             self._of[tp] = [fetch]
-            fetch.state.note_fetched(fetch.cursor.next_timestamp)
+            marks = fetch.state.lag_marks
+            if marks is None:
+                marks = fetch.state.start_lag_marks(kept=not self._subscriptions.commits_by_position)
+            marks.waiting = fetch.cursor.next_timestamp
+            if len(marks.all) > MOST_MARKS:
+                marks.thin()
         is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
         frame = fetch.frame
         if frame is None:
@@ -273,7 +279,8 @@ class FetchBuffer:
         taken = 0
         if fetch.is_current:
             taken = count - len(fetch.ready)
-            fetch.state.note_passed(fetch.state.position if taken else None, fetch.next_timestamp)
+            if taken:
+                fetch.state.note_taken()
             fetch.state.advance(fetch.next_offset, fetch.cursor.last_leader_epoch)
             self._advance(fetch)
         self._prefetched = None
@@ -514,24 +521,26 @@ class FetchBuffer:
         cursor = fetch.cursor
         is_ahead = fetch.ready or fetch.raw
         offset: int = fetch.next_offset if is_ahead else cursor.next_offset
-        position = state.position
+        position, marks = state.position, state.lag_marks
         if offset == position:
             epoch = state.offset_epoch
         else:
             epoch = cursor.last_leader_epoch if last_epoch is None else last_epoch
             if position is not None:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
+                if marks is not None:  # no call of Python for each poll
+                    marks.add((position, None if hidden else marks.waiting))
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))
-            rest = self._of.get(fetch.topic_partition)
-            state.note_passed(
-                position if offset != position else None, rest[0].next_timestamp if rest else None, hidden=hidden
-            )
+            if marks is not None:
+                rest = self._of.get(fetch.topic_partition)
+                marks.waiting = rest[0].next_timestamp if rest else None
             return True
         if offset != position:
             state.advance(offset, epoch)
-        state.note_passed(position if offset != position else None, fetch.next_timestamp, hidden=hidden)
+        if marks is not None:
+            marks.waiting = fetch.next_timestamp if is_ahead else cursor.next_timestamp
         if cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True

@@ -14,19 +14,18 @@ Rules
 4. Without a group, and for a group whose offsets a transaction commits, a record counts as committed once it has been
    returned.
 5. The application's thread writes. Any thread reads: marks are copied in one step.
-6. There are at most :data:`MOST_MARKS`. If nothing is committed for so long, every second one is dropped, never the
-   first.
+6. If there are more than :data:`MOST_MARKS` when records arrive, because nothing is committed, every second one is
+   dropped, and never the first.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
-__all__ = ["MOST_MARKS", "NO_TIMESTAMP", "LagMarks", "age_of"]
+__all__ = ["MOST_MARKS", "LagMarks", "age_of"]
 
-MOST_MARKS: Final = 64
-#: The timestamp of a record that has none.
-NO_TIMESTAMP: Final = -1
+MOST_MARKS: Final = 16
 
 
 def age_of(timestamp_ms: int | None, wall_ms: int) -> float | None:
@@ -39,43 +38,43 @@ def age_of(timestamp_ms: int | None, wall_ms: int) -> float | None:
 class LagMarks:
     """The marks of one partition.
 
+    Args:
+        kept: False if none is needed, because records that were returned count as committed (rule 4).
+
     Attributes:
-        waiting: the timestamp (ms) of the first fetched record that was not returned. None if there is none.
+        all: the marks, by position.
+        add: adds a mark: the position before the records that were passed, and the timestamp (ms) of the first of them,
+            None if none was returned.
+        waiting: the timestamp of the first fetched record that was not returned. None if there is none.
     """
 
-    __slots__ = ("_marks", "waiting")
+    __slots__ = ("add", "all", "waiting")
 
-    def __init__(self) -> None:
-        self._marks: list[tuple[int, int | None]] = []
+    def __init__(self, *, kept: bool = True) -> None:
+        self.all: list[tuple[int, int | None]] = []
+        # Each poll calls it. So it is no function of Python.
+        self.add = self.all.append if kept else deque[tuple[int, int | None]](maxlen=0).append
         self.waiting: int | None = None
+
+    def thin(self) -> None:
+        """Drop every second mark (rule 6)."""
+        del self.all[1:-1:2]
+
+    def forget_before(self, committed: int) -> None:
+        """Forget the marks of records that are committed."""
+        marks = self.all
+        while len(marks) > 1 and marks[1][0] <= committed:
+            del marks[0]
 
     def cut(self, position: int | None) -> None:
         """Forget the fetched records, and the marks from a position on: reading continues there. None: all of them."""
         self.waiting = None
-        self._marks = [] if position is None else [mark for mark in self._marks if mark[0] < position]
-
-    def passed(self, start: int | None, timestamp: int | None, committed: int, hidden: bool) -> None:
-        """Add a mark, and store the timestamp of the next fetched record.
-
-        Args:
-            start: the position before the records that were passed. None if none was.
-            timestamp: that of the next fetched record, None without one.
-            committed: the committed offset.
-            hidden: True if no record was returned.
-        """
-        if start is not None:
-            marks = self._marks
-            marks.append((start, None if hidden else self.waiting))
-            while len(marks) > 1 and marks[1][0] <= committed:
-                del marks[0]
-            if len(marks) > MOST_MARKS:
-                del marks[1:-1:2]
-        self.waiting = timestamp
+        self.all[:] = [] if position is None else [mark for mark in self.all if mark[0] < position]
 
     def first_from(self, committed: int) -> int | None:
         """Return the timestamp of the first returned record that is not committed, None without one."""
         found: int | None = None
-        for position, timestamp in tuple(self._marks):
+        for position, timestamp in tuple(self.all):
             if position > committed and found is not None:
                 break
             found = timestamp

@@ -251,24 +251,18 @@ class TopicPartitionState:
     def note_committed(self, offset: int) -> None:
         """Store the offset that is committed. Any thread may call this."""
         self.committed = offset
+        if self.lag_marks is not None:
+            self.lag_marks.forget_before(offset)
 
-    def note_fetched(self, timestamp: int | None) -> None:
-        """Store the timestamp of the first fetched record, when none was waiting. None: it has no visible record."""
-        if self.lag_marks is None:
-            self.lag_marks = LagMarks()
-        self.lag_marks.waiting = timestamp
+    def start_lag_marks(self, *, kept: bool) -> LagMarks:
+        """Return new marks, because the partition's first records have arrived. See :class:`.LagMarks`."""
+        self.lag_marks = LagMarks(kept=kept)
+        return self.lag_marks
 
-    def note_passed(self, start: int | None, timestamp: int | None, *, hidden: bool = False) -> None:
-        """Note that the position has moved past fetched records.
-
-        Args:
-            start: the position before. None if it has not moved.
-            timestamp: that of the next fetched record, None without one.
-            hidden: True if no record was returned.
-        """
-        marks = self.lag_marks
-        if marks is not None:
-            marks.passed(start, timestamp, self.committed, hidden)
+    def note_taken(self) -> None:
+        """Note that iteration has taken the records from the position on."""
+        if self.lag_marks is not None and self.position is not None:
+            self.lag_marks.add((self.position, self.lag_marks.waiting))
 
     def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
         """Return new counters of the partition's lag, because its first records have been returned."""
