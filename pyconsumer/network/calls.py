@@ -171,7 +171,7 @@ class Calls:
                     future = self.client.send(
                         chosen, api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
                     )
-                response = yield from self._settle(future, deadline, what or api_key.name)
+                response = yield from self.settle(future, deadline, what or api_key.name)
                 if isinstance(response, KafkaError):
                     error: KafkaError | None = response
                 else:
@@ -241,7 +241,7 @@ class Calls:
                 LeaderNotAvailableError(f"{min(leaderless)} has no leader") if leaderless else None
             )
             for node, group, future in sent:
-                response = yield from self._settle(future, deadline, what)
+                response = yield from self.settle(future, deadline, what)
                 if isinstance(response, KafkaError):  # a node that was lost leads no partition any more
                     if not response.retriable or failures >= self.retries or self.clock.now() >= deadline:
                         raise response
@@ -315,7 +315,7 @@ class Calls:
             raise KafkaTimeoutError("no time is left for another attempt")
         yield from wait_until(self.clock, self.clock.now() + min(self._backoff.delay(failures), left / 2))
 
-    def _settle(
+    def settle(
         self, future: RequestFuture[ClientResponse], deadline: float, what: str
     ) -> Steps[ClientResponse | KafkaError]:
         """Wait for a future. An error is returned, not raised.
