@@ -175,8 +175,10 @@ class ConsumerScopes:
         return None if found == _NOTHING else found
 
     def _lag_time(self, state: TopicPartitionState, wall_ms: int) -> float | None:
+        """Return the age of the first uncommitted record in ms."""
         by_position = self._subscriptions.commits_by_position
-        return state.lag_time(wall_ms, read_committed=self._read_committed, by_position=by_position)
+        age = state.lag_time(wall_ms, read_committed=self._read_committed, by_position=by_position)
+        return None if age is None else age * 1000
 
     def _lag_time_max(self, now: float) -> float | None:
         wall_ms = self._clock.wall_ms()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.cli import _run
 from pyconsumer.spark.progress import lag_times
-from tests.behaviour.consumer_support import append, member, read
+from tests.behaviour.consumer_support import append, read
 from tests.support.cluster import Cluster
 
 MakeTopic = Callable[..., str]
@@ -26,13 +27,25 @@ def ages(consumer: KafkaConsumer) -> tuple[float | None, float | None]:
     return consumer.health().lag_s, None if shown is None else shown / 1000
 
 
+def reader(cluster: Cluster, topic: str, **settings: Any) -> KafkaConsumer:
+    """A consumer that returns one record at a time, and commits nothing by itself."""
+    return KafkaConsumer(
+        topic,
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=1,
+        **settings,
+    )
+
+
 @pytest.mark.smoke
 def test_a_members_lag_as_time_falls_with_its_commits(cluster: Cluster, topic: str, group_id: str) -> None:
     now = int(time.time() * 1000)
     with cluster.raw() as client:
         for hours in (3, 2, 1):
             append(client, topic, [b"x"], timestamp_ms=now - hours * _HOUR_MS)
-    with member(cluster, group_id, topic, max_poll_records=1) as consumer:
+    with reader(cluster, topic, group_id=group_id) as consumer:
         assert len(read(consumer, 1)) == 1
         for lag_s in ages(consumer):
             assert lag_s == pytest.approx(3 * 3600, abs=300), "returned, and not committed"
@@ -55,14 +68,12 @@ def test_without_a_group_and_with_commits_of_a_producer_the_position_counts(
     with cluster.raw() as client:
         for hours in (2, 1):
             append(client, topic, [b"x"], timestamp_ms=now - hours * _HOUR_MS)
-    with KafkaConsumer(
-        topic, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest", max_poll_records=1
-    ) as consumer:
+    with reader(cluster, topic) as consumer:
         read(consumer, 1)
         assert consumer.health().lag_s == pytest.approx(3600, abs=300)
         read(consumer, 1)
         assert consumer.health().lag_s == 0.0
-    with member(cluster, group_id, topic) as consumer:
+    with reader(cluster, topic, group_id=group_id) as consumer:
         read(consumer, 2)
         assert consumer.health().lag_s == pytest.approx(2 * 3600, abs=300)
         consumer.group_metadata()  # what a transaction asks for
@@ -145,6 +156,24 @@ def test_the_command_and_spark_show_the_lag_as_time(
     found = lag_times(report, {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": case.topic})
     hours = {tp.partition: age / 3600 for tp, age in found.items()}
     assert hours == pytest.approx({at: age for at, age in case.hours.items() if age is not None}, abs=0.1)
+
+
+def test_the_exporter_has_the_lag_as_time(case: Case, group_id: str, admin: KafkaAdminClient) -> None:
+    pytest.importorskip("prometheus_client")  # the extra [prometheus]
+    from pyconsumer.cli.export import GroupLags
+
+    other = f"{group_id}-other"
+    admin.alter_group_offsets(other, {TopicPartition(case.topic, 0): OffsetAndMetadata(1)})
+    found: dict[str, dict[int, float]] = {}
+    lags = GroupLags(admin, f"{re.escape(group_id)}.*", "", 60_000, lag_time=True)
+    for family in lags.collect():
+        for sample in family.samples:
+            if sample.name == "kafka_consumergroup_lag_seconds":
+                assert sample.labels["topic"] == case.topic
+                ages_of = found.setdefault(sample.labels["consumergroup"], {})
+                ages_of[int(sample.labels["partition"])] = sample.value
+    hours = {number: -1 if age is None else age * 3600 for number, age in case.hours.items()}
+    assert found == {group_id: pytest.approx(hours, abs=300), other: pytest.approx({0: 3600}, abs=300)}
 
 
 def test_a_marker_alone_is_no_lag_as_time(
