@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer import background_log
 from pyconsumer.acls import AclBinding, AclFilter
-from pyconsumer.admin import access, configs, delegation_tokens, first_records, groups, topics, transactions
+from pyconsumer.admin import access, configs, delegation_tokens, groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.delegation_tokens import DelegationToken
 from pyconsumer.admin.types import (
@@ -307,6 +307,8 @@ class KafkaAdminClient:
             committed = admin.list_group_offsets("billing")[tp].offset
             first = admin.first_records({tp: committed})[tp]
         """
+        from pyconsumer.admin import first_records  # which reads logs, as few programs ask an admin client to
+
         return self._run(lambda until: first_records.find(self._calls, offsets, until), timeout_ms)
 
     # ------------------------------------------------------------ settings

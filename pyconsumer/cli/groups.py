@@ -166,7 +166,7 @@ _MOST_RUNS = 5
 _SOURCES = {5: "default", 8: "the group"}
 
 
-def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool) -> dict[str, object]:
+def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool = False) -> dict[str, object]:
     return {
         "group": group.group_id,
         "type": group.group_type,
@@ -209,7 +209,7 @@ def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool) -> di
     }
 
 
-def _print(out: Console, group: GroupDescription, rows: list[Row], *, lag_time: bool) -> None:
+def _print(out: Console, group: GroupDescription, rows: list[Row], *, lag_time: bool = False) -> None:
     node = group.coordinator
     kind = f"type {group.group_type or 'unknown'}"
     if group.protocol_type not in ("", "consumer"):  # a classic group may be of other things, such as Connect's workers

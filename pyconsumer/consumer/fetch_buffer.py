@@ -113,7 +113,7 @@ class FetchBuffer:
             marks = fetch.state.lag_marks
             if marks is None:
                 marks = fetch.state.start_lag_marks(kept=not self._subscriptions.commits_by_position)
-            marks.waiting = fetch.cursor.next_timestamp
+            marks.waiting[0] = fetch.cursor.next_timestamp
             if len(marks.all) > MOST_MARKS:
                 marks.thin()
         is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
@@ -528,19 +528,19 @@ class FetchBuffer:
             epoch = cursor.last_leader_epoch if last_epoch is None else last_epoch
             if position is not None:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
-                if marks is not None:  # no call of Python for each poll
-                    marks.add((position, None if hidden else marks.waiting))
+                if marks is not None and marks.kept:  # no call of Python for each poll
+                    marks.all.append((position, None if hidden else marks.waiting[0]))
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))
             if marks is not None:
                 rest = self._of.get(fetch.topic_partition)
-                marks.waiting = rest[0].next_timestamp if rest else None
+                marks.waiting[0] = rest[0].next_timestamp if rest else None
             return True
         if offset != position:
             state.advance(offset, epoch)
         if marks is not None:
-            marks.waiting = fetch.next_timestamp if is_ahead else cursor.next_timestamp
+            marks.waiting[0] = fetch.next_timestamp if is_ahead else cursor.next_timestamp
         if cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True

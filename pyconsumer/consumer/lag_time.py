@@ -20,7 +20,6 @@ Rules
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 __all__ = ["MOST_MARKS", "LagMarks", "age_of"]
@@ -38,23 +37,21 @@ def age_of(timestamp_ms: int | None, wall_ms: int) -> float | None:
 class LagMarks:
     """The marks of one partition.
 
-    Args:
-        kept: False if none is needed, because records that were returned count as committed (rule 4).
+    A buffer adds marks and sets ``waiting`` itself, without a call for each poll.
 
     Attributes:
-        all: the marks, by position.
-        add: adds a mark: the position before the records that were passed, and the timestamp (ms) of the first of them,
-            None if none was returned.
-        waiting: the timestamp of the first fetched record that was not returned. None if there is none.
+        kept: False if marks are not needed, because records that were returned count as committed (rule 4).
+        all: the marks, by position: the position before the records that were passed, and the timestamp (ms) of the
+            first of them, None if none was returned.
+        waiting: one item, the timestamp of the first fetched record that was not returned. None if there is none.
     """
 
-    __slots__ = ("add", "all", "waiting")
+    __slots__ = ("all", "kept", "waiting")
 
     def __init__(self, *, kept: bool = True) -> None:
+        self.kept = kept
         self.all: list[tuple[int, int | None]] = []
-        # Each poll calls it. So it is no function of Python.
-        self.add = self.all.append if kept else deque[tuple[int, int | None]](maxlen=0).append
-        self.waiting: int | None = None
+        self.waiting: list[int | None] = [None]
 
     def thin(self) -> None:
         """Drop every second mark (rule 6)."""
@@ -68,7 +65,7 @@ class LagMarks:
 
     def cut(self, position: int | None) -> None:
         """Forget the fetched records, and the marks from a position on: reading continues there. None: all of them."""
-        self.waiting = None
+        self.waiting[0] = None
         self.all[:] = [] if position is None else [mark for mark in self.all if mark[0] < position]
 
     def first_from(self, committed: int) -> int | None:

@@ -246,7 +246,7 @@ class TopicPartitionState:
                 return age_of(found, wall_ms)
         if self.lag(read_committed=read_committed) == 0:
             return 0.0
-        return None if marks is None else age_of(marks.waiting, wall_ms)
+        return None if marks is None else age_of(marks.waiting[0], wall_ms)
 
     def note_committed(self, offset: int) -> None:
         """Store the offset that is committed. Any thread may call this."""
@@ -261,8 +261,8 @@ class TopicPartitionState:
 
     def note_taken(self) -> None:
         """Note that iteration has taken the records from the position on."""
-        if self.lag_marks is not None and self.position is not None:
-            self.lag_marks.add((self.position, self.lag_marks.waiting))
+        if self.lag_marks is not None and self.lag_marks.kept and self.position is not None:
+            self.lag_marks.all.append((self.position, self.lag_marks.waiting[0]))
 
     def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
         """Return new counters of the partition's lag, because its first records have been returned."""

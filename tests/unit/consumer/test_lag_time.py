@@ -70,7 +70,7 @@ def test_the_first_record_counts_from_its_arrival_until_its_commit() -> None:
     commit(desk, 10)
     assert since(desk) == 1010
     commit(desk, 20)
-    assert since(desk) == 1020, "what is returned is committed, and a record waits"
+    assert since(desk) == 1020, "all that was returned is committed, and a record waits"
     desk.collect(10)
     assert since(desk) == 1020
     commit(desk, 30)
@@ -126,7 +126,7 @@ def test_records_of_aborted_transactions_leave_no_lag() -> None:
     assert since(desk) == -1
 
 
-def test_a_seek_forgets_what_follows_and_keeps_what_comes_before() -> None:
+def test_a_seek_forgets_the_records_behind_it_and_keeps_those_before_it() -> None:
     desk = desk_with(batches(0, 30, 10), end=30)
     commit(desk, 0)
     desk.collect(10)
@@ -150,7 +150,7 @@ def test_without_commits_of_its_own_the_position_counts() -> None:
     desk.collect(10)
     assert since(desk, by_position=True) == 1010
     assert state_of(desk).lag_marks is not None
-    assert not state_of(desk).lag_marks.all, "no memory for what is not needed"
+    assert not state_of(desk).lag_marks.all, "no memory without need"
     desk.collect(10)
     assert since(desk, by_position=True) == -1
 
@@ -198,12 +198,12 @@ def test_marks_are_few_when_nothing_is_committed() -> None:
     assert len(marks.all) <= MOST_MARKS + 2
     assert since(desk) == 1000
     commit(desk, 990)
-    assert 1980 < (since(desk) or 0) <= 1990, "what was dropped is the older half"
+    assert 1980 < (since(desk) or 0) <= 1990, "some marks were dropped"
 
 
 def test_a_partition_costs_little_memory() -> None:
     marks = LagMarks(kept=False)
-    size = sum(map(sys.getsizeof, (marks, marks.all, marks.add)))
+    size = sum(map(sys.getsizeof, (marks, marks.all, marks.waiting)))
     assert size < 250
 
 
