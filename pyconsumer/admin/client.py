@@ -37,7 +37,7 @@ from pyconsumer.admin.types import (
     UserScramCredentialUpsertion,
 )
 from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
-from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import refuse_pickling
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.metrics.table import ADMIN
@@ -395,10 +395,7 @@ class KafkaAdminClient:
         wanted = _names(group_ids)
 
         def steps(until: float) -> Steps[dict[str, GroupDescription]]:
-            found = {}
-            for group_id in wanted:
-                found[group_id] = yield from groups.describe(self._calls, group_id, until)
-            return found
+            return _results((yield from groups.describe_all(self._calls, wanted, until)))
 
         return self._run(steps, timeout_ms)
 
@@ -443,10 +440,26 @@ class KafkaAdminClient:
         wanted = None if partitions is None else list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
-            try:
-                return (yield from groups.offsets_of(self._calls, group_id, wanted, until))
-            except GroupIdNotFoundError:
-                return {}
+            return _results((yield from groups.offsets_of(self._calls, {group_id: wanted}, until)))[group_id]
+
+        return self._run(steps, timeout_ms)
+
+    def list_offsets_of_groups(
+        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the committed offsets of several groups, with one request to each coordinator (KIP-709).
+
+        They are empty for a group that does not exist.
+
+        Example::
+
+            for group_id, offsets in admin.list_offsets_of_groups(["billing", "audit"]).items():
+                print(group_id, len(offsets))
+        """
+        wanted = _names(group_ids)
+
+        def steps(until: float) -> Steps[dict[str, dict[TopicPartition, OffsetAndMetadata]]]:
+            return _results((yield from groups.offsets_of(self._calls, dict.fromkeys(wanted), until)))
 
         return self._run(steps, timeout_ms)
 
@@ -940,6 +953,16 @@ def _names(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise TypeError(f"a list of names is needed, not the string {names!r}")
     return list(names)
+
+
+def _results(found: Mapping[str, R | KafkaError]) -> dict[str, R]:
+    """Return the results of a call for several things, or raise the first error in them."""
+    results: dict[str, R] = {}
+    for name, result in found.items():
+        if isinstance(result, KafkaError):
+            raise result
+        results[name] = result
+    return results
 
 
 def _raising(steps: Steps[dict[K, KafkaError | None]], wanted: bool) -> Steps[dict[K, KafkaError | None]]:

@@ -176,6 +176,7 @@ class AsyncKafkaAdminClient:
     describe_groups = _awaited(KafkaAdminClient.describe_groups)
     delete_groups = _awaited(KafkaAdminClient.delete_groups)
     list_group_offsets = _awaited(KafkaAdminClient.list_group_offsets)
+    list_offsets_of_groups = _awaited(KafkaAdminClient.list_offsets_of_groups)
     alter_group_offsets = _awaited(KafkaAdminClient.alter_group_offsets)
     delete_group_offsets = _awaited(KafkaAdminClient.delete_group_offsets)
     list_transactions = _awaited(KafkaAdminClient.list_transactions)

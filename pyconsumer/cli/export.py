@@ -6,11 +6,12 @@ answer, and nothing is asked for between scrapes.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +21,6 @@ from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
 from pyconsumer.cli.positions import Row, ends_of, rows_of, with_lag_times
 from pyconsumer.errors import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -50,11 +50,8 @@ _METRICS = {
     "kafka_consumergroup_members": ("Members of a group.", ("consumergroup",)),
 }
 _UP = "pyconsumer_groups_up"
-
-
-class _Group(NamedTuple):
-    described: GroupDescription
-    committed: dict[TopicPartition, OffsetAndMetadata]
+#: Types of groups that have no committed offsets of a consumer.
+_OTHER_TYPES = ("share", "streams")
 
 
 class GroupLags:
@@ -117,20 +114,33 @@ class GroupLags:
 
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
         admin, timeout_ms = self._admin, self._timeout_ms
-        found: list[_Group] = []
-        for listed in admin.list_groups(timeout_ms=timeout_ms):
-            name = listed.group_id
-            if not self._include.fullmatch(name) or self._exclude.fullmatch(name):
-                continue
-            try:
-                described = admin.describe_groups([name], timeout_ms=timeout_ms)[name]
-                found.append(_Group(described, admin.list_group_offsets(name, timeout_ms=timeout_ms)))
-            except GroupIdNotFoundError:
-                continue  # it was deleted just now, or it is no group of consumers
-        partitions = {tp for group in found for tp in group.committed}
-        partitions |= {tp for group in found for member in group.described.members for tp in member.assignment}
+        described = self._described()
+        committed = admin.list_offsets_of_groups(described, timeout_ms=timeout_ms)
+        partitions = {tp for offsets in committed.values() for tp in offsets}
+        partitions |= {tp for group in described.values() for member in group.members for tp in member.assignment}
         ends = ends_of(admin, sorted(partitions), timeout_ms)
-        return [(group.described, rows_of(group.described, group.committed, ends)) for group in found]
+        return [(group, rows_of(group, committed[name], ends)) for name, group in described.items()]
+
+    def _described(self) -> dict[str, GroupDescription]:
+        names = self._names()
+        try:
+            return self._admin.describe_groups(names, timeout_ms=self._timeout_ms)
+        except GroupIdNotFoundError:
+            pass
+        found: dict[str, GroupDescription] = {}
+        for name in self._names():  # one was deleted just now, or is no group of consumers
+            with contextlib.suppress(GroupIdNotFoundError):
+                found |= self._admin.describe_groups([name], timeout_ms=self._timeout_ms)
+        return found
+
+    def _names(self) -> list[str]:
+        return [
+            listed.group_id
+            for listed in self._admin.list_groups(timeout_ms=self._timeout_ms)
+            if listed.group_type.lower() not in _OTHER_TYPES
+            and self._include.fullmatch(listed.group_id)
+            and not self._exclude.fullmatch(listed.group_id)
+        ]
 
 
 def _add(families: dict[str, Any], group: GroupDescription, rows: list[Row], *, lag_time: bool) -> None:
