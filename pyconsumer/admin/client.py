@@ -288,7 +288,7 @@ class KafkaAdminClient:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return offset and timestamp of the first record at or after an offset of each partition.
 
-        It is None if no record follows. With committed offsets this is the age of what a group has not read. Each
+        It is None if no record follows. Its age is the lag of a group at this offset, as time. Each
         partition costs one fetch of one batch, and at most 64 are in flight. You need the right to READ the topics.
 
         Args:

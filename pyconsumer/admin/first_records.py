@@ -1,4 +1,4 @@
-"""The first record at or after an offset, by fetches of one batch each: how old is what a group has not read?
+"""The first record at or after an offset, by fetches of one batch each. Its timestamp is the lag of a group as time.
 
 Rules
 
