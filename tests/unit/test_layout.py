@@ -242,6 +242,7 @@ _LADDERS = (
         "pyconsumer.broker.group.common",
         "pyconsumer.broker.group.classic",
         "pyconsumer.broker.group.consumer",
+        "pyconsumer.broker.group.share",
         "pyconsumer.broker.group",
     ),
 )
