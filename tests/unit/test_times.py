@@ -95,7 +95,11 @@ _ARGUMENTS: dict[str, Any] = {
     "alterations": [],
     "hmac": b"x",
 }
-_OF_CALL: dict[tuple[str, str], Any] = {("list_offsets", "partitions"): {T0: 1}, ("first_records", "offsets"): {T0: 1}}
+_OF_CALL: dict[tuple[str, str], Any] = {
+    ("list_offsets", "partitions"): {T0: 1},
+    ("first_records", "offsets"): {T0: 1},
+    ("alter_client_quotas", "alterations"): {},
+}
 
 
 def made(kind: Any) -> Any:

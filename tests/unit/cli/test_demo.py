@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import sys
 from multiprocessing import Pipe
@@ -173,6 +174,7 @@ def test_carriers_have_names() -> None:
 
 def test_a_member_that_is_stopped_before_it_has_a_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signal.signal", lambda number, action: None)
+    monkeypatch.setattr(logging.getLogger("pyconsumer.records"), "setLevel", lambda level: None)  # it is a process's
     ours, theirs = Pipe()
     with ours:
         ours.send(Order.STOP)

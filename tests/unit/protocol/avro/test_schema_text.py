@@ -1,4 +1,4 @@
-"""A schema as one text: the other process reads by it what this one does."""
+"""A schema as one text: two processes read alike by it."""
 
 from __future__ import annotations
 

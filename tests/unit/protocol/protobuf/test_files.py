@@ -1,4 +1,4 @@
-"""Files of Protobuf message types: text, base64, descriptor sets, imports, and what is refused."""
+"""Files of Protobuf message types: text, base64, descriptor sets, imports, and refused ones."""
 
 from __future__ import annotations
 
