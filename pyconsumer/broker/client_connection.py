@@ -26,7 +26,7 @@ from pyconsumer.broker.error_responses import code_and_text, error_response
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_response
-from pyconsumer.broker.logins import LoginError
+from pyconsumer.broker.logins import LoginError, session_ms
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.broker.timer import TimerHandle
@@ -370,14 +370,16 @@ class ClientConnection:
         login = self.session.login
         assert login is not None
         try:
-            answer, user = login.respond(frame)
+            step = login.respond(frame)
         except LoginError as error:
             self._refuse(str(error))
             return
-        if user is not None:
-            lifetime_ms = self._broker.config.integer("connections.max.reauth.ms")
-            self.session.finish(user, self._broker.clock.now(), lifetime_ms)
-        self._send([len(answer).to_bytes(4, "big") + answer])
+        broker = self._broker
+        if step.user is not None:
+            longest_ms = broker.config.integer("connections.max.reauth.ms")
+            lifetime_ms = session_ms(longest_ms, step, broker.clock.wall_ms())
+            self.session.finish(step.user, broker.clock.now(), lifetime_ms)
+        self._send([len(step.answer).to_bytes(4, "big") + step.answer])
         self._busy = False
 
     def _refuse(self, reason: str) -> None:

@@ -43,7 +43,7 @@ class EmbeddedCluster:
         host: the address to listen on.
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
         listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the addresses of the first
-            of them. The default is PLAINTEXT, or with ``users`` SASL_PLAINTEXT.
+            of them. The default is PLAINTEXT, or with ``users`` or ``oauth`` SASL_PLAINTEXT.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
         ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
         users: passwords by name, for the SASL listeners (mechanisms PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512). For SCRAM
@@ -53,6 +53,9 @@ class EmbeddedCluster:
             brokers have an authorizer, and everything that no rule allows is denied.
         quotas: bounds of what clients may do, such as ``{QuotaEntity(user="alice"): {"producer_byte_rate": 100_000}}``
             (see :mod:`pyconsumer.quotas`). They are set at each start.
+        oauth: settings for tokens (SASL OAUTHBEARER) by Kafka's names without ``sasl.oauthbearer.``, such as
+            ``{"jwks.endpoint.url": "https://...", "expected.audience": "kafka"}``. ``{"unsecured": True}`` accepts
+            tokens without a signature, for tests.
         sasl_users: the same as ``users`` for the mechanism PLAIN alone.
         schema_registry: also run a Schema Registry with Confluent's REST API, at :attr:`schema_registry_url`. It keeps
             its schemas in the topic ``_schemas``.
@@ -83,6 +86,7 @@ class EmbeddedCluster:
         users: Mapping[str, str] | None = None,
         acls: Sequence[AclBinding | str] | None = None,
         quotas: Mapping[QuotaEntity, Mapping[str, float | None]] | None = None,
+        oauth: Mapping[str, object] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         schema_registry: bool = False,
@@ -93,7 +97,7 @@ class EmbeddedCluster:
         stop_timeout_ms: float = 20_000,
     ) -> None:
         if listeners is None:
-            listeners = ("PLAINTEXT",) if users is None else ("SASL_PLAINTEXT",)
+            listeners = ("PLAINTEXT",) if users is None and oauth is None else ("SASL_PLAINTEXT",)
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)
@@ -104,7 +108,9 @@ class EmbeddedCluster:
         self._options = ClusterOptions(
             brokers=brokers,
             data_dir=self._folder,
-            config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | dict(config or {}),
+            config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER})
+            | {_token_setting(name): value for name, value in (oauth or {}).items()}
+            | dict(config or {}),
             acls=_rules(acls or ()),
             quotas={entity: dict(values) for entity, values in (quotas or {}).items()},
             features=dict(features or {}),
@@ -549,6 +555,10 @@ class ClusterFaults:
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.path.abspath(path)
+
+
+def _token_setting(name: str) -> str:
+    return f"{'pyconsumer' if name == 'unsecured' else 'sasl'}.oauthbearer.{name}"
 
 
 def _rules(acls: Sequence[AclBinding | str]) -> tuple[AclBinding, ...]:

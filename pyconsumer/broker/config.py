@@ -418,6 +418,12 @@ _BROKER_TABLE = (
         "producer.id.expiration.ms", _INT, _DAY_MS, "Idle time after which a producer is forgotten.", between(1)
     ),
     BrokerSetting(
+        "pyconsumer.oauthbearer.unsecured",
+        _BOOLEAN,
+        False,
+        "Accept tokens without a signature, and no others. For tests: anybody can write one. Not a setting of Kafka.",
+    ),
+    BrokerSetting(
         "pyconsumer.validate.records",
         _BOOLEAN,
         True,
@@ -447,8 +453,42 @@ _BROKER_TABLE = (
         _LIST,
         ["PLAIN"],
         "SASL mechanisms of the SASL listeners.",
-        some_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        some_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
     ),
+    BrokerSetting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        _INT,
+        30,
+        "Largest difference from the clock of a token's issuer.",
+        between(0),
+    ),
+    BrokerSetting("sasl.oauthbearer.expected.audience", _LIST, [], "A token must be for one of these. Empty: anybody."),
+    BrokerSetting("sasl.oauthbearer.expected.issuer", _STRING, None, "The issuer of tokens. Without it: any."),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms", _LONG, 3_600_000, "Time between two reads of the keys.", between(1)
+    ),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        _LONG,
+        10_000,
+        "Longest pause after a failed read of the keys.",
+        between(1),
+    ),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        _LONG,
+        100,
+        "First pause after a failed read of the keys.",
+        between(1),
+    ),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        _STRING,
+        None,
+        "The keys by which tokens are checked: file:, http: or https:. OAUTHBEARER needs them.",
+    ),
+    BrokerSetting("sasl.oauthbearer.scope.claim.name", _STRING, "scope", "The claim with a token's scopes."),
+    BrokerSetting("sasl.oauthbearer.sub.claim.name", _STRING, "sub", "The claim with a token's user."),
     BrokerSetting(
         "sasl.server.max.receive.size", _INT, 524_288, "Largest request before a client is authenticated.", between(1)
     ),

@@ -34,6 +34,7 @@ __all__ = [
     "RefusedLogin",
     "ScramCredential",
     "ScramLogin",
+    "session_ms",
 ]
 
 #: The SASL mechanisms that the broker has.
@@ -56,10 +57,15 @@ class LoginError(Exception):
 
 
 class LoginStep(NamedTuple):
-    """The broker's answer to one message. ``user`` is None until the login is complete."""
+    """The broker's answer to one message. ``user`` is None until the login is complete.
+
+    Attributes:
+        expires_ms: the end of the credential, in ms since 1970. None: it has none.
+    """
 
     answer: bytes
     user: str | None
+    expires_ms: int | None = None
 
 
 class Login(Protocol):
@@ -122,9 +128,17 @@ class Logins:
         plain: the users of PLAIN.
         find: returns the SCRAM credential of a user.
         secret: the secret of the cluster, from which salts of unknown users are derived.
+        by_token: makes a login by OAUTHBEARER. None: the broker accepts no tokens.
     """
 
-    def __init__(self, plain: PlainUsers, find: FindCredential, secret: bytes) -> None:
+    def __init__(
+        self,
+        plain: PlainUsers,
+        find: FindCredential,
+        secret: bytes,
+        by_token: Callable[[], Login] | None = None,
+    ) -> None:
+        self._by_token = by_token
         self._plain = plain
         self._find = find
         self._secret = secret
@@ -133,7 +147,22 @@ class Logins:
         """Return a new login. Raises ``KeyError`` if there is no such mechanism."""
         if mechanism == "PLAIN":
             return _PlainLogin(self._plain)
+        if mechanism == "OAUTHBEARER" and self._by_token is not None:
+            return self._by_token()
         return ScramLogin(ScramMechanism[mechanism.replace("-", "_")], self._find, self._secret)
+
+
+def session_ms(longest_ms: int, step: LoginStep, wall_ms: int) -> int | None:
+    """Return the time in ms after which a client must reauthenticate (KIP-368). None means never.
+
+    Args:
+        longest_ms: ``connections.max.reauth.ms``. 0 means no bound.
+        wall_ms: the time in ms since 1970.
+    """
+    bounds = [longest_ms] if longest_ms > 0 else []
+    if step.expires_ms is not None:
+        bounds.append(max(0, step.expires_ms - wall_ms))
+    return min(bounds) if bounds else None
 
 
 class RefusedLogin:

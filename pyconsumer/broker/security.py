@@ -55,8 +55,12 @@ class SecurityConfig:
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def check(self, listeners: Sequence[str]) -> None:
-        """Raise ``ConfigurationError`` if one of these listeners cannot be opened."""
+    def check(self, listeners: Sequence[str], *, by_token: bool = False) -> None:
+        """Raise ``ConfigurationError`` if one of these listeners cannot be opened.
+
+        Args:
+            by_token: users may log in by OAUTHBEARER, so that no others are needed.
+        """
         for option, users in (("sasl_users", self.sasl_users), ("users", self.users)):
             _check_users(option, users)
         for name in listeners:
@@ -64,8 +68,8 @@ class SecurityConfig:
                 raise ConfigurationError(f"there is no listener {name!r}, only {', '.join(LISTENERS)}")
             if name.endswith("SSL") and self.cert_file is None:
                 raise ConfigurationError(f"listener {name} needs a certificate: ssl_certfile")
-            if name.startswith("SASL") and not self.sasl_users and not self.users:
-                raise ConfigurationError(f"listener {name} needs users: users or sasl_users")
+            if name.startswith("SASL") and not self.sasl_users and not self.users and not by_token:
+                raise ConfigurationError(f"listener {name} needs users: users, sasl_users or oauth")
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return the server's TLS context. Raises ``ConfigurationError`` if a file cannot be used."""
@@ -140,14 +144,14 @@ class Session:
         """Close the connection after the response has been sent."""
         self.close_after = True
 
-    def finish(self, user: str, now: float, lifetime_ms: int) -> None:
+    def finish(self, user: str, now: float, lifetime_ms: int | None) -> None:
         """Record that the client has authenticated.
 
         Args:
             now: the time in monotonic seconds.
-            lifetime_ms: the time after which it must reauthenticate, in ms. 0 means never.
+            lifetime_ms: the time after which it must reauthenticate, in ms. None means never.
         """
-        self.expires_at = now + lifetime_ms / 1000 if lifetime_ms > 0 else None
+        self.expires_at = None if lifetime_ms is None else now + lifetime_ms / 1000
         self.principal = f"User:{user}"
         self.needs_login = False
         self.logged_in = True

@@ -7,13 +7,14 @@ import errno
 import socket
 import ssl
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import java_address
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
-from pyconsumer.broker.logins import Logins, PlainUsers
+from pyconsumer.broker.logins import Login, Logins, PlainUsers
 from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.security import SecurityConfig, Session, TlsLayer
@@ -33,11 +34,21 @@ _REST_S: Final = 1.0
 class BrokerServer:
     """The listening sockets and connections of one broker.
 
+    Args:
+        by_token: makes a login by OAUTHBEARER. None: the broker accepts no tokens.
+
     Attributes:
         addresses: host and port of each open listener, by name.
     """
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, security: SecurityConfig) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        loop: asyncio.AbstractEventLoop,
+        security: SecurityConfig,
+        by_token: Callable[[], Login] | None = None,
+    ) -> None:
+        self._by_token = by_token
         self.broker = broker
         self.loop = loop
         self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
@@ -70,7 +81,7 @@ class BrokerServer:
         if name.startswith("SASL") and self._logins is None:
             controller, security = self.broker.controller, self._security
             plain = PlainUsers({**security.sasl_users, **security.users})
-            self._logins = Logins(plain, controller.scram.find, controller.scram.secret)
+            self._logins = Logins(plain, controller.scram.find, controller.scram.secret, self._by_token)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
         if held is None:
