@@ -95,6 +95,7 @@ class ClientConnection:
         self._loop = server.loop
         self._sock = sock
         self._tls = tls
+        self._is_identified = False
         self._head = bytearray()
         self._body: bytearray | None = None
         self._size = 0
@@ -178,11 +179,24 @@ class ClientConnection:
             if self._closed:
                 return
         if plain:
-            if self._tls.client_name is not None and not self.session.logged_in:
-                self.session.identify(f"User:{self._tls.client_name}")
+            try:
+                self._identify(self._tls)
+            except LoginError as error:
+                self._refuse(str(error))
+                return
             self._feed(memoryview(plain))
         if ended:
             self.close()
+
+    def _identify(self, tls: TlsLayer) -> None:
+        """Take the client's name from its certificate, once."""
+        if self._is_identified:
+            return
+        self._is_identified = True
+        if not self.session.needs_login:
+            name = tls.client_name
+            if name is not None:
+                self.session.identify(f"User:{name}")
 
     def _feed(self, data: memoryview) -> None:
         position, total = 0, len(data)
@@ -376,7 +390,7 @@ class ClientConnection:
             return
         broker = self._broker
         if step.user is not None:
-            longest_ms = broker.config.integer("connections.max.reauth.ms")
+            longest_ms = broker.config.of_listener(self.listener, "connections.max.reauth.ms")
             lifetime_ms = session_ms(longest_ms, step, broker.clock.wall_ms())
             self.session.finish(step.user, broker.clock.now(), lifetime_ms)
         self._send([len(step.answer).to_bytes(4, "big") + step.answer])

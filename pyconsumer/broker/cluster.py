@@ -19,6 +19,7 @@ from typing import Any, Self
 from pyconsumer.acls import AclBinding, parse_acl
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
 from pyconsumer.broker.access.store import acl_to_json
+from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.host import REGISTRY, ClusterOptions
 from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts, hold_ports
@@ -42,8 +43,9 @@ class EmbeddedCluster:
         features: versions of features, such as ``{"transaction.version": 1}``. By default the newest versions.
         host: the address to listen on.
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
-        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the addresses of the first
-            of them. The default is PLAINTEXT, or with ``users`` or ``oauth`` SASL_PLAINTEXT.
+        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or names of your own whose protocols are in the
+            setting ``listener.security.protocol.map``. ``bootstrap_servers`` has the addresses of the first of them.
+            The default is PLAINTEXT, or with ``users`` or ``oauth`` SASL_PLAINTEXT.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
         ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
         users: passwords by name, for the SASL listeners (mechanisms PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512). For SCRAM
@@ -263,12 +265,14 @@ class EmbeddedCluster:
             raise ConfigurationError(f"mechanism is {', '.join(MECHANISMS)}, not {mechanism!r}")
         if mechanism != "PLAIN" and user not in security.users:
             raise ConfigurationError(f"{user!r} is in sasl_users, which is for PLAIN only")
-        listener = next((name for name in self._options.listeners if name.startswith("SASL")), None)
+        config = BrokerConfig(self._options.settings)
+        protocols = {name: config.protocol(name) for name in self._options.listeners}
+        listener = next((name for name, protocol in protocols.items() if protocol.startswith("SASL")), None)
         if listener is None:
             raise ConfigurationError("the cluster has no SASL listener: EmbeddedCluster(listeners=['SASL_PLAINTEXT'])")
         common = {
             "bootstrap.servers": self.address(listener),
-            "security.protocol": listener,
+            "security.protocol": protocols[listener],
             "sasl.mechanism": mechanism,
         }
         if style == "java":

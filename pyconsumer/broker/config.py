@@ -58,6 +58,11 @@ def _ignoring_case(*values: str) -> Check:
 _TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 
 
+def _is_protocol_map(value: Value) -> str | None:
+    wrong = [pair for pair in value if pair.partition(":")[2].strip() not in PROTOCOLS]
+    return f"must be pairs such as INSIDE:PLAINTEXT, not {wrong[0]!r}" if wrong else None
+
+
 def _gzip_level(value: Value) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "must be between 1 and 9, or -1"
 
@@ -498,6 +503,19 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
     BrokerSetting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
+    BrokerSetting(
+        "ssl.client.auth",
+        _STRING,
+        None,
+        "none, requested or required: certificates of clients. By default required if there is an authority for them.",
+        one_of("none", "requested", "required"),
+    ),
+    BrokerSetting(
+        "ssl.principal.mapping.rules",
+        _STRING,
+        "DEFAULT",
+        "The user of a certificate's subject: DEFAULT or RULE:pattern/replacement/[LU]. The first match counts.",
+    ),
     BrokerSetting("super.users", _STRING, "", "With an authorizer: who may do anything, such as User:admin;User:ops."),
     BrokerSetting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -556,6 +574,36 @@ _DYNAMIC = (
 }
 
 
+#: Settings that a listener may have of its own, as ``listener.name.<its name in lower case>.<setting>``.
+_OF_LISTENERS: Final = frozenset(
+    {
+        "connections.max.reauth.ms",
+        "sasl.enabled.mechanisms",
+        "ssl.client.auth",
+        "ssl.principal.mapping.rules",
+    }
+)
+#: The security protocols of Kafka. Each is also the name of a listener.
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PROTOCOL_MAP: Final = "listener.security.protocol.map"
+#: Settings about all listeners. DescribeConfigs shows them with the addresses.
+_ABOUT_LISTENERS: Final = {
+    setting.name: setting
+    for setting in (
+        BrokerSetting(
+            "inter.broker.listener.name", _STRING, None, "Not used: all brokers share a process.", used=False
+        ),
+        BrokerSetting(_PROTOCOL_MAP, _LIST, [], "The security protocol of each listener.", _is_protocol_map),
+    )
+}
+
+
+def _own_name(name: str) -> str | None:
+    """Return the setting that a listener has of its own, by ``listener.name.<listener>.<setting>``."""
+    found = name.startswith("listener.name.") and next((one for one in _OF_LISTENERS if name.endswith(f".{one}")), None)
+    return found or None
+
+
 #: Name of the setting, its value in a layer, the source of the value.
 Layer = tuple[str, Value, ConfigSource]
 
@@ -603,7 +651,7 @@ class BrokerConfig:
         """Return typed values of broker settings. Errors are those of the class."""
         values = {}
         for name, value in given.items():
-            setting = BROKER_SETTINGS.get(name)
+            setting = BROKER_SETTINGS.get(_own_name(name) or name) or _ABOUT_LISTENERS.get(name)
             if setting is None:
                 hint = _INSTEAD.get(name) or did_you_mean(name, BROKER_SETTINGS)
                 raise ConfigurationError(f"Unknown broker setting {name!r}{hint}")
@@ -649,6 +697,24 @@ class BrokerConfig:
             if name in layer:
                 return layer[name]
         return BROKER_SETTINGS[name].default
+
+    def of_listener(self, listener: str, name: str) -> Value:
+        """Return the value of a setting for a listener, which may have one of its own."""
+        own = f"listener.name.{listener.lower()}.{name}"
+        return self._static[own] if own in self._static else self.value(name)
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """Return the security protocols of listeners by name: Kafka's, and those of the settings."""
+        pairs = (pair.partition(":") for pair in self._static.get(_PROTOCOL_MAP, ()))
+        return {name: name for name in PROTOCOLS} | {name.strip(): protocol.strip() for name, _, protocol in pairs}
+
+    def protocol(self, listener: str) -> str:
+        """Return the security protocol of a listener. Raises ``ConfigurationError`` if there is no such listener."""
+        protocols = self.protocols
+        if listener not in protocols:
+            raise ConfigurationError(f"there is no listener {listener!r}, only {', '.join(protocols)}")
+        return protocols[listener]
 
     def integer(self, name: str) -> int:
         """Return the value of an integer setting that is always set."""

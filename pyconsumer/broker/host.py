@@ -26,6 +26,7 @@ from pyconsumer.broker.faults import FaultRule, Faults
 from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.broker.logins import MECHANISMS, Login
 from pyconsumer.broker.ports import HeldPorts
+from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
@@ -74,7 +75,7 @@ class ClusterOptions:
             (KIP-584).
         host: the address to listen on. ``advertised_host`` is the address for clients, if it is another one.
         ports: for each broker, the port of each listener by name. If a port is missing or 0, a free port is used.
-        listeners: names of listeners from ``security.LISTENERS``.
+        listeners: names of listeners: of security protocols, or in ``listener.security.protocol.map``.
         security: certificates and users for listeners other than PLAINTEXT.
         flush_at_stop: True flushes logs to disk when the cluster stops.
         schema_registry: run a schema registry. Its port is that of the first broker with the name :data:`REGISTRY`.
@@ -120,7 +121,12 @@ class ClusterOptions:
         by_token = "OAUTHBEARER" in config.strings("sasl.enabled.mechanisms")
         if by_token:
             TokenRules.of(config).check(config.text("sasl.oauthbearer.jwks.endpoint.url"))
-        self.security.check(self.listeners, by_token=by_token)
+        protocols = {name: config.protocol(name) for name in self.listeners}
+        self.security.check(protocols, by_token=by_token)
+        for name in self.listeners:
+            PrincipalRules(config.of_listener(name, "ssl.principal.mapping.rules"))
+            if protocols[name].endswith("SSL"):
+                self.security.ssl_context(config.of_listener(name, "ssl.client.auth"))
         users: Mapping[str, object] = self.registry_users
         for user, password in users.items():
             if not isinstance(password, str):

@@ -17,6 +17,7 @@ from pyconsumer.broker.client_connection import ClientConnection
 from pyconsumer.broker.logins import Login, Logins, PlainUsers
 from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
+from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.broker.security import SecurityConfig, Session, TlsLayer
 
 __all__ = ["BrokerServer"]
@@ -60,8 +61,10 @@ class BrokerServer:
         self.turns = SendTurns(loop.call_soon)
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
-        self._tls: ssl.SSLContext | None = None
+        self._tls: dict[str, ssl.SSLContext] = {}  # by listener
+        self._protocols: dict[str, str] = {}
         self._logins: Logins | None = None
+        self._rules: dict[str, PrincipalRules] = {}
         self._listeners: dict[socket.socket, str] = {}
         self._connections: set[ClientConnection] = set()
         self._throttled: dict[socket.socket, str] = {}
@@ -76,9 +79,12 @@ class BrokerServer:
         Args:
             held: a socket of :func:`.ports.hold_ports` that reserves the port. It becomes the listener.
         """
-        if name.endswith("SSL") and self._tls is None:
-            self._tls = self._security.ssl_context()
-        if name.startswith("SASL") and self._logins is None:
+        config = self.broker.config
+        protocol = self._protocols[name] = config.protocol(name)
+        if protocol.endswith("SSL"):
+            self._tls[name] = self._security.ssl_context(config.of_listener(name, "ssl.client.auth"))
+            self._rules[name] = PrincipalRules(config.of_listener(name, "ssl.principal.mapping.rules"))
+        if protocol.startswith("SASL") and self._logins is None:
             controller, security = self.broker.controller, self._security
             plain = PlainUsers({**security.sasl_users, **security.users})
             self._logins = Logins(plain, controller.scram.find, controller.scram.secret, self._by_token)
@@ -135,9 +141,9 @@ class BrokerServer:
                 return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        needs_login = name.startswith("SASL")
+        needs_login = self._protocols[name].startswith("SASL")
         session = Session(logins=self._logins if needs_login else None, needs_login=needs_login)
-        tls = TlsLayer(self._tls) if name.endswith("SSL") and self._tls is not None else None
+        tls = TlsLayer(self._tls[name], self._rules[name]) if name in self._tls else None
         self._per_host[host] += 1
         self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))
 

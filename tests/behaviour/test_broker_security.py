@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
+from pyconsumer import KafkaAdminClient
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -84,6 +86,84 @@ class TestTls:
                 assert client.request(MetadataRequest([])).brokers
             with pytest.raises((ssl.SSLError, ConnectionError)):  # TLS 1.3 says so at the first read
                 ask_without_certificate(cluster.bootstrap_servers, certificates)
+
+    @pytest.mark.parametrize("auth", ["none", "requested", "required"])
+    def test_each_listener_has_its_own_rules(self, certificates: Certificates, auth: str) -> None:
+        config = {
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SSL,USERS:SASL_SSL",
+            "listener.name.outside.ssl.client.auth": auth,
+            "listener.name.outside.ssl.principal.mapping.rules": "RULE:^CN=([^,]*).*$/$1-by-rule/U,DEFAULT",
+            "listener.name.users.ssl.client.auth": "none",
+            "listener.name.users.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "super.users": "User:CLIENT-BY-RULE;User:alice",
+        }
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("INSIDE", "OUTSIDE", "USERS"),
+            ssl_certfile=certificates.server_pem,
+            ssl_client_cafile=certificates.ca_pem,
+            users={"alice": "alice-secret"},
+            acls=["ANONYMOUS: DESCRIBE cluster kafka-cluster"],
+            config=config,
+        ) as cluster:
+            shown = trusting(certificates)
+            shown.load_cert_chain(certificates.client_pem)
+
+            def may_create(address: str, tls: ssl.SSLContext | None) -> bool:
+                with RawClient(address, tls=tls, timeout_s=10) as client:
+                    (topic,) = client.request(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 10_000, True)).topics
+                return topic.error_code == 0
+
+            assert not may_create(cluster.address("INSIDE"), None)
+            assert may_create(cluster.address("OUTSIDE"), shown) is (auth != "none")
+            if auth == "required":
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    ask_without_certificate(cluster.address("OUTSIDE"), certificates)
+            else:
+                assert not may_create(cluster.address("OUTSIDE"), trusting(certificates))
+            with RawClient(cluster.address("USERS"), tls=trusting(certificates)) as client:
+                port = int(cluster.address("USERS").rsplit(":", 1)[1])
+                assert client.request(SaslHandshakeRequest("PLAIN")).mechanisms == ["SCRAM-SHA-512"]
+            login = cluster.login("alice", mechanism="SCRAM-SHA-512")
+            assert (login["security_protocol"], login["bootstrap_servers"]) == ("SASL_SSL", f"127.0.0.1:{port}")
+            with KafkaAdminClient(**login, ssl_cafile=str(certificates.ca_pem)) as admin:
+                assert admin.describe_cluster().brokers[0].port == port
+                assert admin.describe_acls()
+
+    def test_a_subject_that_no_rule_matches_is_refused(self, certificates: Certificates) -> None:
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("SSL",),
+            ssl_certfile=certificates.server_pem,
+            ssl_client_cafile=certificates.ca_pem,
+            config={"ssl.principal.mapping.rules": "RULE:^CN=nobody$/x/"},
+        ) as cluster:
+            shown = trusting(certificates)
+            shown.load_cert_chain(certificates.client_pem)
+            with (
+                RawClient(cluster.bootstrap_servers, tls=shown) as client,
+                pytest.raises((ssl.SSLError, ConnectionError)),
+            ):
+                client.request(MetadataRequest([]))
+
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            ({"listeners": ("OTHER",)}, "there is no listener 'OTHER'"),
+            ({"config": {"listener.security.protocol.map": "A:TLS"}}, "must be pairs such as"),
+            ({"config": {"ssl.client.auth": "maybe"}}, "must be one of none"),
+            ({"config": {"listener.name.ssl.ssl.client.auth": "maybe"}}, "must be one of none"),
+            ({"config": {"listener.name.ssl.speed": "1"}}, "Unknown broker setting"),
+            ({"config": {"ssl.principal.mapping.rules": "RULE:"}}, "invalid rule"),
+            (
+                {"config": {"ssl.client.auth": "required"}, "listeners": ("SSL",), "ssl_certfile": "x"},
+                "ssl_client_cafile",
+            ),
+        ],
+    )
+    def test_mistakes_in_listeners(self, options: dict[str, object], text: str) -> None:
+        with pytest.raises(ConfigurationError, match=text):
+            EmbeddedCluster(data_dir=":memory:", **options)  # type: ignore[arg-type]
 
 
 class TestSasl:

@@ -27,6 +27,7 @@ async def handle(broker: Broker, request: SaslAuthenticateRequest, context: Requ
         return SaslAuthenticateResponse(SaslAuthenticationFailedError.errno, str(error))
     if user is None:
         return SaslAuthenticateResponse(0, None, step.answer)
-    lifetime_ms = session_ms(broker.config.integer("connections.max.reauth.ms"), step, context.wall_ms)
+    longest_ms = broker.config.of_listener(context.listener, "connections.max.reauth.ms")
+    lifetime_ms = session_ms(longest_ms, step, context.wall_ms)
     session.finish(user, context.now, lifetime_ms)  # also of version 0, which does not say so to the client
     return SaslAuthenticateResponse(0, None, step.answer, (lifetime_ms or 0) if context.api_version >= 1 else 0)
