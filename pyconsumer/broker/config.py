@@ -63,6 +63,11 @@ def _is_protocol_map(value: Value) -> str | None:
     return f"must be pairs such as INSIDE:PLAINTEXT, not {wrong[0]!r}" if wrong else None
 
 
+def _is_overrides(value: Value) -> str | None:
+    wrong = [pair for pair in value if not pair.rpartition(":")[2].strip().isdigit() or ":" not in pair]
+    return f"must be pairs such as 127.0.0.1:100, not {wrong[0]!r}" if wrong else None
+
+
 def _gzip_level(value: Value) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "must be between 1 and 9, or -1"
 
@@ -235,6 +240,13 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("controller.quota.window.size.seconds", _INT, 1, "Length of such a window.", between(1)),
     BrokerSetting(
+        "connection.failed.authentication.delay.ms",
+        _INT,
+        100,
+        "Delay of the answer to a failed login, in ms (KIP-306).",
+        between(0),
+    ),
+    BrokerSetting(
         "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms (-1: never)."
     ),
     BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients (0: none, KIP-368)."),
@@ -380,6 +392,16 @@ _BROKER_TABLE = (
         "log.retention.check.interval.ms", _LONG, 300_000, "Time between two looks for old segments.", between(1)
     ),
     BrokerSetting("max.connections", _INT, _MAX_INT, "Most connections at a time.", between(0)),
+    BrokerSetting(
+        "max.connection.creation.rate", _INT, _MAX_INT, "Most new connections a second. Others wait.", between(1)
+    ),
+    BrokerSetting(
+        "max.connections.per.ip.overrides",
+        _LIST,
+        [],
+        "Other values of max.connections.per.ip, such as 127.0.0.1:100.",
+        _is_overrides,
+    ),
     BrokerSetting("max.connections.per.ip", _INT, _MAX_INT, "Most connections from one address.", between(0)),
     BrokerSetting(
         "max.incremental.fetch.session.cache.slots", _INT, 1_000, "Fetch sessions that are kept.", between(0)
@@ -421,6 +443,20 @@ _BROKER_TABLE = (
     ),
     BrokerSetting(
         "producer.id.expiration.ms", _INT, _DAY_MS, "Idle time after which a producer is forgotten.", between(1)
+    ),
+    BrokerSetting(
+        "pyconsumer.login.timeout.ms",
+        _INT,
+        10_000,
+        "Longest time of a login, and of the handshake of TLS. Not a setting of Kafka.",
+        between(1),
+    ),
+    BrokerSetting(
+        "pyconsumer.max.pending.logins",
+        _INT,
+        1000,
+        "Most connections without a login. The oldest one is closed for a new one. Not a setting of Kafka.",
+        between(1),
     ),
     BrokerSetting(
         "pyconsumer.oauthbearer.unsecured",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import re
 import secrets
@@ -181,10 +182,19 @@ class RefusedLogin:
 
 
 class PlainUsers:
-    """The users that may log in by SASL PLAIN."""
+    """The users that may log in by SASL PLAIN.
 
-    def __init__(self, users: Mapping[str, str]) -> None:
-        self._users = {name: password.encode() for name, password in users.items()}
+    Args:
+        users: passwords by name.
+        fits_changed: tells whether a password is that of a user whose credentials have changed since the start. None:
+            they have not.
+    """
+
+    def __init__(
+        self, users: Mapping[str, str], fits_changed: Callable[[str, bytes], bool | None] = lambda name, password: None
+    ) -> None:
+        self._users = {name: _digest(password.encode()) for name, password in users.items()}
+        self._fits_changed = fits_changed
 
     def authenticate(self, token: Buffer) -> tuple[str | None, str]:
         """Check a PLAIN message (RFC 4616). Return the user's name (None if the check failed), and the problem."""
@@ -199,8 +209,11 @@ class PlainUsers:
             return None, "Authentication failed: username not specified"
         if not password:
             return None, "Authentication failed: password not specified"
+        # The comparison takes the same time for each name and each length.
         known = self._users.get(user)
-        if not hmac.compare_digest(password if known is None else known, password) or known is None:
+        fits = hmac.compare_digest(_NOBODY if known is None else known, _digest(password))
+        changed = None if known is None else self._fits_changed(user, password)
+        if known is None or not (fits if changed is None else changed):
             return None, "Authentication failed: Invalid username or password"
         if authorization not in ("", user):
             return None, "Authentication failed: Client requested an authorization id that is different from username"
@@ -262,8 +275,9 @@ class ScramLogin:
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         credential = self._find(user, self._mechanism)
+        decoy = self._decoy(user)  # for known users, too: each name takes the same time
         self._is_known = credential is not None
-        self._credential = credential or self._decoy(user)
+        self._credential = credential or decoy
         self._user, self._nonce = user, nonce + self._own_nonce
         self._gs2_header = text[: -len(bare)]
         answer = f"r={self._nonce},s={_text(self._credential.salt)},i={self._credential.iterations}"
@@ -305,6 +319,14 @@ def _wrong_credentials(mechanism: ScramMechanism) -> LoginError:
     return LoginError(
         f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism.label}"
     )
+
+
+def _digest(password: bytes) -> bytes:
+    return hashlib.sha256(password).digest()
+
+
+#: A value that is the digest of no password.
+_NOBODY: Final = bytes(32)
 
 
 def _unescaped(name: str) -> str:

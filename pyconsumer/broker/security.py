@@ -207,6 +207,11 @@ class TlsLayer:
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the handshake has ended."""
+        return self._shaken
+
     def encrypt(self, buffers: Sequence[Buffer]) -> bytes:
         """Encrypt output. The result includes pending messages of the handshake."""
         for buffer in buffers:

@@ -12,8 +12,10 @@ from typing import Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import java_address
+from pyconsumer.broker.access.meters import Rate
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
+from pyconsumer.broker.login_bounds import FailedLogins, PendingLogins
 from pyconsumer.broker.logins import Login, Logins, PlainUsers
 from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
@@ -30,6 +32,8 @@ _ACCEPTS_AT_A_TIME: Final = 64
 #: pauses before it accepts again. Otherwise the loop would do no other work.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REST_S: Final = 1.0
+_RATE_WINDOWS: Final = 11
+_NO_LIMIT: Final = 2**31 - 1
 
 
 class BrokerServer:
@@ -70,6 +74,14 @@ class BrokerServer:
         self._throttled: dict[socket.socket, str] = {}
         self._per_host: Counter[str] = Counter()
         self._idle_check: asyncio.TimerHandle | None = None
+        self._failed = FailedLogins()
+        self._pending: PendingLogins[ClientConnection] = PendingLogins(
+            broker.config.integer("pyconsumer.login.timeout.ms") / 1000,
+            broker.config.integer("pyconsumer.max.pending.logins"),
+            self._close_pending,
+        )
+        self._login_check: asyncio.TimerHandle | None = None
+        self._accept_rate = Rate(_RATE_WINDOWS, 1.0)
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
         """Open a listener and return its port. 0 picks a free port. Raises ``OSError`` if it cannot be opened.
@@ -86,7 +98,7 @@ class BrokerServer:
             self._rules[name] = PrincipalRules(config.of_listener(name, "ssl.principal.mapping.rules"))
         if protocol.startswith("SASL") and self._logins is None:
             controller, security = self.broker.controller, self._security
-            plain = PlainUsers({**security.sasl_users, **security.users})
+            plain = PlainUsers({**security.sasl_users, **security.users}, controller.scram.fits_changed)
             self._logins = Logins(plain, controller.scram.find, controller.scram.secret, self._by_token)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
@@ -120,6 +132,21 @@ class BrokerServer:
                     self.loop.call_later(_REST_S, self._accept_again, listener, name)
                 return
             self._accept(sock, str(address[0]), name)
+            if self._is_too_fast(listener, name):
+                return
+
+    def _is_too_fast(self, listener: socket.socket, name: str) -> bool:
+        """Return whether there are more new connections than ``max.connection.creation.rate``. Then pause."""
+        limit = self.broker.config.integer("max.connection.creation.rate")
+        if limit >= _NO_LIMIT:
+            return False
+        now = self.loop.time()
+        self._accept_rate.record(1, now)
+        throttle_ms = self._accept_rate.throttle_ms(limit, now)
+        if throttle_ms:
+            self.loop.remove_reader(listener)
+            self.loop.call_later(min(throttle_ms / 1000, _REST_S), self._accept_again, listener, name)
+        return throttle_ms > 0
 
     def _accept_again(self, listener: socket.socket, name: str) -> None:
         if listener in self._listeners:  # unless it was closed in the meantime
@@ -128,9 +155,7 @@ class BrokerServer:
     def _accept(self, sock: socket.socket, host: str, name: str) -> None:
         config = self.broker.config
         count = len(self._connections) + len(self._throttled)
-        if count >= config.integer("max.connections") or self._per_host[host] >= config.integer(
-            "max.connections.per.ip"
-        ):
+        if count >= config.integer("max.connections") or self._per_host[host] >= self._most_of(host):
             _log.warning("refusing a connection from %s: there are too many connections", host)
             sock.close()
             return
@@ -145,7 +170,39 @@ class BrokerServer:
         session = Session(logins=self._logins if needs_login else None, needs_login=needs_login)
         tls = TlsLayer(self._tls[name], self._rules[name]) if name in self._tls else None
         self._per_host[host] += 1
-        self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))
+        connection = ClientConnection(self, sock, name, f"/{host}", session, tls)
+        self._connections.add(connection)
+        if needs_login or tls is not None:
+            self._pending.add(connection, self.loop.time())
+            if self._login_check is None:
+                self._check_logins()
+
+    def _most_of(self, host: str) -> int:
+        """Return the most connections of an address."""
+        config = self.broker.config
+        for pair in config.strings("max.connections.per.ip.overrides"):
+            name, _, count = pair.rpartition(":")
+            if name.strip() == host:
+                return int(count)
+        return config.integer("max.connections.per.ip")
+
+    # --- logins
+
+    def admitted(self, connection: ClientConnection) -> None:
+        """Take note that a client has logged in, or that its handshake of TLS has ended if it needs no login."""
+        self._pending.remove(connection)
+
+    def login_failed(self, connection: ClientConnection) -> None:
+        """Take note of a failed login."""
+        self._failed.add(connection.client_host, self.loop.time())
+
+    def _check_logins(self) -> None:
+        due = self._pending.close_late(self.loop.time())
+        self._login_check = None if due is None else self.loop.call_at(due, self._check_logins)
+
+    def _close_pending(self, connection: ClientConnection) -> None:
+        _log.info("closing a connection from %s: its client has not logged in", connection.client_host)
+        connection.close()
 
     def _close_later(self, sock: socket.socket, host: str, throttle_ms: int) -> None:
         """Close a connection that is above its address's quota. It is held first, so that the client does not retry."""
@@ -167,6 +224,7 @@ class BrokerServer:
     def forget(self, connection: ClientConnection) -> None:
         """Forget a connection that was closed."""
         self._connections.discard(connection)
+        self._pending.remove(connection)
         self._leave(connection.client_host[1:])
 
     def _leave(self, host: str) -> None:
@@ -198,6 +256,9 @@ class BrokerServer:
         """Close listeners and connections. With ``reset``, do it as if the process had been killed."""
         if self._idle_check is not None:
             self._idle_check.cancel()
+        if self._login_check is not None:
+            self._login_check.cancel()
+            self._login_check = None
         for listener in self._listeners:
             self.loop.remove_reader(listener)
             listener.close()

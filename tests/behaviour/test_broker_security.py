@@ -284,3 +284,73 @@ def test_a_certificate_that_is_none(tmp_path) -> None:
     (tmp_path / "bad.pem").write_text("nonsense")
     with pytest.raises(ConfigurationError, match=r"bad\.pem cannot be used"):
         EmbeddedCluster(data_dir=":memory:", listeners=("SSL",), ssl_certfile=tmp_path / "bad.pem").start()
+
+
+class TestBounds:
+    def test_a_failed_login_is_answered_late(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            assert client.versions
+            assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+            began = time.monotonic()
+            assert client.request(SaslAuthenticateRequest(b"\0alice\0wrong")).error_code == 58
+            assert time.monotonic() - began > 0.09  # connection.failed.authentication.delay.ms
+            assert client.closed_by_broker
+
+    def test_a_login_has_a_time(self, certificates: Certificates) -> None:
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("SSL", "SASL_PLAINTEXT", "PLAINTEXT"),
+            ssl_certfile=certificates.server_pem,
+            sasl_users={"alice": "alice-secret"},
+            config={"pyconsumer.login.timeout.ms": 500},
+        ) as cluster:
+            half_open = RawClient(cluster.address("SSL"), timeout_s=10)  # it never begins the handshake
+            silent = RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=10)
+            begun = RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=10)
+            assert begun.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+            plain = RawClient(cluster.address("PLAINTEXT"), timeout_s=10)
+            ready = RawClient(cluster.address("SSL"), tls=trusting(certificates), timeout_s=10)
+            logged_in = RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=10)
+            assert log_in(logged_in).error_code == 0
+            for client in (half_open, silent, begun):
+                assert client.closed_by_broker
+            for client in (plain, ready, logged_in):
+                assert client.request(MetadataRequest([])).brokers
+            for client in (half_open, silent, begun, plain, ready, logged_in):
+                client.close()
+
+    def test_the_oldest_login_ends_for_a_new_one(self) -> None:
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("SASL_PLAINTEXT",),
+            sasl_users={"alice": "alice-secret"},
+            config={"pyconsumer.max.pending.logins": 2},
+        ) as cluster:
+            clients = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(3)]
+            assert clients[0].closed_by_broker
+            for client in clients[1:]:
+                assert log_in(client).error_code == 0
+            others = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(2)]
+            for client in clients[1:]:  # those who have logged in stay
+                assert client.request(MetadataRequest([])).brokers
+            for client in (*clients, *others):
+                client.close()
+
+    def test_connections_of_an_address_are_bounded(self) -> None:
+        config = {"max.connections.per.ip": 5, "max.connections.per.ip.overrides": "10.0.0.1:1,127.0.0.1:2"}
+        with EmbeddedCluster(data_dir=":memory:", config=config) as cluster:
+            clients = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(3)]
+            for client in clients[:2]:
+                assert client.request(MetadataRequest([])).brokers
+            assert clients[2].closed_by_broker
+            for client in clients:
+                client.close()
+
+    def test_many_new_connections_wait(self) -> None:
+        with EmbeddedCluster(data_dir=":memory:", config={"max.connection.creation.rate": 1}) as cluster:
+            clients = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(13)]
+            assert clients[0].request(MetadataRequest([])).brokers
+            clients[12].send(ApiVersionsRequest("a", "1"), 0)
+            assert not clients[12].answered(0.3)
+            for client in clients:
+                client.close()
