@@ -284,6 +284,34 @@ class KafkaAdminClient:
         }
         return self._run(lambda until: self._calls.list_offsets(wanted, until, isolation_level=level), timeout_ms)
 
+    def first_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return offset and timestamp of the first record at or after an offset of each partition.
+
+        It is None if no record follows. Its age is the lag of a group at this offset, as time. Each
+        partition costs one fetch of one batch, and at most 64 are in flight. You need the right to READ the topics.
+
+        Args:
+            offsets: an offset below the start of the log stands for the start.
+
+        Returns:
+            Timestamps in ms since 1970, -1 for a record without one. Markers of transactions are no records. Partitions
+            that cannot be read now are left out.
+
+        Raises:
+            KafkaTimeoutError: the brokers did not respond in time.
+
+        Example::
+
+            tp = TopicPartition("flights", 0)
+            committed = admin.list_group_offsets("billing")[tp].offset
+            first = admin.first_records({tp: committed})[tp]
+        """
+        from pyconsumer.admin import first_records  # which reads logs, as few programs ask an admin client to
+
+        return self._run(lambda until: first_records.find(self._calls, offsets, until), timeout_ms)
+
     # ------------------------------------------------------------ settings
 
     def list_config_resources(

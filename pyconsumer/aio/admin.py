@@ -168,6 +168,7 @@ class AsyncKafkaAdminClient:
     create_partitions = _awaited(KafkaAdminClient.create_partitions)
     delete_records = _awaited(KafkaAdminClient.delete_records)
     list_offsets = _awaited(KafkaAdminClient.list_offsets)
+    first_records = _awaited(KafkaAdminClient.first_records)
     list_config_resources = _awaited(KafkaAdminClient.list_config_resources)
     describe_configs = _awaited(KafkaAdminClient.describe_configs)
     alter_configs = _awaited(KafkaAdminClient.alter_configs)

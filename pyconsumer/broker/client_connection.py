@@ -614,6 +614,7 @@ class ClientConnection:
         if coroutine is not None and not getattr(coroutine, "cr_running", False):
             coroutine.close()
         self._server.forget(self)
+        self.session.connection_ended()
 
     def reset(self) -> None:
         """Close the connection with a reset, as if the process had been killed."""

@@ -26,6 +26,7 @@ from pyconsumer.broker.settings import (
     parse_value,
     some_of,
 )
+from pyconsumer.broker.share_settings import SHARE_BROKER_SETTINGS
 from pyconsumer.errors import ConfigurationError
 
 __all__ = [
@@ -597,7 +598,10 @@ _BROKER_TABLE = (
         between(1),
     ),
 )
-BROKER_SETTINGS: dict[str, BrokerSetting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}
+BROKER_SETTINGS: dict[str, BrokerSetting] = {
+    setting.name: setting
+    for setting in sorted((*_BROKER_TABLE, *SHARE_BROKER_SETTINGS), key=lambda setting: setting.name)
+}
 
 #: Broker settings that IncrementalAlterConfigs may change while the broker runs.
 _DYNAMIC = (

@@ -58,6 +58,7 @@ from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
 __all__ = [
     "INTERNAL_TOPICS",
     "OFFSETS_TOPIC",
+    "SHARE_STATE_TOPIC",
     "SUPPORTED_FEATURES",
     "TRANSACTION_TOPIC",
     "Controller",
@@ -72,10 +73,21 @@ _log = Log(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC})
+#: The beginnings of the names of the settings of internal topics.
+_PREFIXES: Final = {
+    OFFSETS_TOPIC: "offsets.topic",
+    TRANSACTION_TOPIC: "transaction.state.log",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic",
+}
 
 #: The supported features, with their lowest and highest version.
-SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {"group.version": (0, 1), "transaction.version": (0, 2)}
+SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
+    "group.version": (0, 1),
+    "share.version": (0, 1),
+    "transaction.version": (0, 2),
+}
 
 #: Producer ids in a block that a broker gets.
 PRODUCER_ID_BLOCK: Final = 1000
@@ -604,11 +616,13 @@ class Controller:
         found = self.topics.get(name)
         if found is not None:
             return found
-        prefix = "offsets.topic" if name == OFFSETS_TOPIC else "transaction.state.log"
+        prefix = _PREFIXES[name]
         config = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
         }
+        if name == SHARE_STATE_TOPIC:  # its coordinator removes what is not needed
+            config |= {"cleanup.policy": "delete", "retention.ms": "-1"}
         segment_bytes = self._config.integer(f"{prefix}.segment.bytes")
         # Tests use sizes below the minimum of segment.bytes.
         config["segment.bytes" if segment_bytes >= 2**20 else "internal.segment.bytes"] = str(segment_bytes)

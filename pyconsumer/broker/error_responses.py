@@ -34,6 +34,18 @@ _SOURCES = {
     ("DeleteAclsResponse", "filter_results"): "filters",
     ("DescribeTransactionsResponse", "transaction_states"): "transactional_ids",
     ("ConsumerGroupDescribeResponse", "groups"): "group_ids",
+    ("ShareGroupDescribeResponse", "groups"): "group_ids",
+    ("DeleteShareGroupOffsetsResponse", "responses"): "topics",
+    **{
+        (f"{name}Response", "results"): "topics"
+        for name in (
+            "InitializeShareGroupState",
+            "ReadShareGroupState",
+            "WriteShareGroupState",
+            "DeleteShareGroupState",
+            "ReadShareGroupStateSummary",
+        )
+    },
     ("WritableTxnMarkerTopicResult", "partitions"): "partition_indexes",
     ("TopicResponse", "partitions"): "partition_indexes",
     ("OffsetFetchResponseTopic", "partitions"): "partition_indexes",

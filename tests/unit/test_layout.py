@@ -153,7 +153,7 @@ def _read() -> dict[Path, _Read]:
     return dict(zip(_modules(), _readings.of(_modules()), strict=True))
 
 
-_readings = KeptReadings("layout", _read_module, [sys.modules[__name__], syntax_trees])
+_readings = KeptReadings("layout", _read_module, [sys.modules[__name__], syntax_trees], place=PACKAGE)
 
 
 def _module_name(path: Path) -> str:
@@ -242,6 +242,7 @@ _LADDERS = (
         "pyconsumer.broker.group.common",
         "pyconsumer.broker.group.classic",
         "pyconsumer.broker.group.consumer",
+        "pyconsumer.broker.group.share",
         "pyconsumer.broker.group",
     ),
 )

@@ -42,16 +42,6 @@ LEFT_OUT = {
     ),
     "Metadata says the same": ("DescribeTopicPartitions",),
     "client telemetry (KIP-714)": ("GetTelemetrySubscriptions", "PushTelemetry"),
-    "share groups (KIP-932): their state and offsets are not administered yet": (
-        "InitializeShareGroupState",
-        "ReadShareGroupState",
-        "WriteShareGroupState",
-        "DeleteShareGroupState",
-        "ReadShareGroupStateSummary",
-        "DescribeShareGroupOffsets",
-        "AlterShareGroupOffsets",
-        "DeleteShareGroupOffsets",
-    ),
     "groups of Kafka Streams (KIP-1071)": (
         "StreamsGroupHeartbeat",
         "StreamsGroupDescribe",
