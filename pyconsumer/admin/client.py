@@ -16,6 +16,7 @@ from pyconsumer.acls import AclBinding, AclFilter
 from pyconsumer.admin import access, configs, delegation_tokens, groups, quotas, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.delegation_tokens import DelegationToken
+from pyconsumer.admin.outcomes import names_of, raising, results_of
 from pyconsumer.admin.types import (
     AclDeletion,
     ClusterDescription,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaAdminClient"]
 
-K = TypeVar("K")
 R = TypeVar("R")
 
 _OFFSET_SPECS = tuple(OffsetSpec)
@@ -175,7 +175,7 @@ class KafkaAdminClient:
             [flights] = admin.describe_topics(["flights"])
             print(len(flights.partitions))
         """
-        wanted = None if names is None else _names(names)
+        wanted = None if names is None else names_of(names)
         return self._run(lambda until: topics.describe(self._calls, wanted, until), timeout_ms)
 
     def create_topics(
@@ -202,9 +202,7 @@ class KafkaAdminClient:
         """
         wanted = [NewTopic(item) if isinstance(item, str) else item for item in new_topics]
         return self._run(
-            lambda until: _raising(
-                topics.create(self._calls, wanted, until, validate_only=validate_only), raise_errors
-            ),
+            lambda until: raising(topics.create(self._calls, wanted, until, validate_only=validate_only), raise_errors),
             timeout_ms,
         )
 
@@ -217,8 +215,8 @@ class KafkaAdminClient:
 
             admin.delete_topics(["flights"])
         """
-        wanted = _names(names)
-        return self._run(lambda until: _raising(topics.delete(self._calls, wanted, until), raise_errors), timeout_ms)
+        wanted = names_of(names)
+        return self._run(lambda until: raising(topics.delete(self._calls, wanted, until), raise_errors), timeout_ms)
 
     def create_partitions(
         self,
@@ -237,7 +235,7 @@ class KafkaAdminClient:
             admin.create_partitions({"flights": 12})  # 12 in all
         """
         return self._run(
-            lambda until: _raising(
+            lambda until: raising(
                 topics.raise_partitions(self._calls, topic_partitions, until, validate_only=validate_only),
                 raise_errors,
             ),
@@ -393,10 +391,10 @@ class KafkaAdminClient:
             group = admin.describe_groups(["billing"])["billing"]
             print(group.state, len(group.members))
         """
-        wanted = _names(group_ids)
+        wanted = names_of(group_ids)
 
         def steps(until: float) -> Steps[dict[str, GroupDescription]]:
-            return _results((yield from groups.describe_all(self._calls, wanted, until)))
+            return results_of((yield from groups.describe_all(self._calls, wanted, until)))
 
         return self._run(steps, timeout_ms)
 
@@ -412,7 +410,7 @@ class KafkaAdminClient:
 
             admin.delete_groups(["billing"])
         """
-        wanted = _names(group_ids)
+        wanted = names_of(group_ids)
 
         def steps(until: float) -> Steps[dict[str, KafkaError | None]]:
             result: dict[str, KafkaError | None] = {}
@@ -424,7 +422,7 @@ class KafkaAdminClient:
                     result[group_id] = error
             return result
 
-        return self._run(lambda until: _raising(steps(until), raise_errors), timeout_ms)
+        return self._run(lambda until: raising(steps(until), raise_errors), timeout_ms)
 
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
@@ -441,7 +439,7 @@ class KafkaAdminClient:
         wanted = None if partitions is None else list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
-            return _results((yield from groups.offsets_of(self._calls, {group_id: wanted}, until)))[group_id]
+            return results_of((yield from groups.offsets_of(self._calls, {group_id: wanted}, until)))[group_id]
 
         return self._run(steps, timeout_ms)
 
@@ -457,10 +455,10 @@ class KafkaAdminClient:
             for group_id, offsets in admin.list_offsets_of_groups(["billing", "audit"]).items():
                 print(group_id, len(offsets))
         """
-        wanted = _names(group_ids)
+        wanted = names_of(group_ids)
 
         def steps(until: float) -> Steps[dict[str, dict[TopicPartition, OffsetAndMetadata]]]:
-            return _results((yield from groups.offsets_of(self._calls, dict.fromkeys(wanted), until)))
+            return results_of((yield from groups.offsets_of(self._calls, dict.fromkeys(wanted), until)))
 
         return self._run(steps, timeout_ms)
 
@@ -542,7 +540,7 @@ class KafkaAdminClient:
 
             admin.describe_transactions(["invoices-1"])
         """
-        wanted = _names(transactional_ids)
+        wanted = names_of(transactional_ids)
 
         def steps(until: float) -> Steps[dict[str, TransactionDescription]]:
             found = {}
@@ -620,7 +618,7 @@ class KafkaAdminClient:
 
             admin.fence_producers(["invoices-1"])
         """
-        wanted = _names(transactional_ids)
+        wanted = names_of(transactional_ids)
 
         def steps(until: float) -> Steps[dict[str, tuple[int, int]]]:
             found = {}
@@ -653,7 +651,7 @@ class KafkaAdminClient:
             admin.create_acls(["alice: READ topic orders", "alice: READ group billing"])
         """
         wanted = access.bindings(acls)
-        return self._run(lambda until: _raising(access.create(self._calls, wanted, until), raise_errors), timeout_ms)
+        return self._run(lambda until: raising(access.create(self._calls, wanted, until), raise_errors), timeout_ms)
 
     def describe_acls(self, acl_filter: AclFilter | None = None, *, timeout_ms: int | None = None) -> list[AclBinding]:
         """Return the rules that a filter selects, sorted by resource and user. Without a filter, return all rules.
@@ -717,7 +715,7 @@ class KafkaAdminClient:
 
             print(admin.describe_user_scram_credentials(["alice"])["alice"].iterations)
         """
-        wanted = None if users is None else _names(users)
+        wanted = None if users is None else names_of(users)
 
         def steps(until: float) -> Steps[dict[str, ScramUserDescription]]:
             found = yield from access.describe_users(self._calls, wanted, until)
@@ -755,7 +753,7 @@ class KafkaAdminClient:
         """
         wanted = list(alterations)
         return self._run(
-            lambda until: _raising(access.alter_users(self._calls, wanted, until), raise_errors), timeout_ms
+            lambda until: raising(access.alter_users(self._calls, wanted, until), raise_errors), timeout_ms
         )
 
     # ------------------------------------------------------------ quotas
@@ -806,7 +804,7 @@ class KafkaAdminClient:
         """
         wanted = {entity: dict(values) for entity, values in alterations.items()}
         return self._run(
-            lambda until: _raising(quotas.alter(self._calls, wanted, validate_only, until), raise_errors), timeout_ms
+            lambda until: raising(quotas.alter(self._calls, wanted, validate_only, until), raise_errors), timeout_ms
         )
 
     # ------------------------------------------------------------ delegation tokens
@@ -838,7 +836,7 @@ class KafkaAdminClient:
 
             token = admin.create_delegation_token(renewers=["User:scheduler"])
         """
-        named = _names(renewers)
+        named = names_of(renewers)
         return self._run(
             lambda until: delegation_tokens.create(self._calls, owner, named, max_lifetime_ms, until), timeout_ms
         )
@@ -900,7 +898,7 @@ class KafkaAdminClient:
             for token in admin.describe_delegation_tokens():
                 print(token.token_id, token.owner)
         """
-        named = None if owners is None else _names(owners)
+        named = None if owners is None else names_of(owners)
         return self._run(lambda until: delegation_tokens.describe(self._calls, named, until), timeout_ms)
 
     # ------------------------------------------------------------ inside
@@ -999,28 +997,3 @@ def run_steps(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[R]]
         IllegalStateError: the client is closed, or was created before a fork.
     """
     return admin._run(lambda until: steps(admin._calls, until), timeout_ms)
-
-
-def _names(names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"a list of names is needed, not the string {names!r}")
-    return list(names)
-
-
-def _results(found: Mapping[str, R | KafkaError]) -> dict[str, R]:
-    """Return the results of a call for several things, or raise the first error in them."""
-    results: dict[str, R] = {}
-    for name, result in found.items():
-        if isinstance(result, KafkaError):
-            raise result
-        results[name] = result
-    return results
-
-
-def _raising(steps: Steps[dict[K, KafkaError | None]], wanted: bool) -> Steps[dict[K, KafkaError | None]]:
-    """Return the result of a call for several things. If ``wanted``, raise the first error in it."""
-    result = yield from steps
-    for error in result.values():
-        if wanted and error is not None:
-            raise error
-    return result

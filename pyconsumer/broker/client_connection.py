@@ -14,7 +14,7 @@ import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from pyconsumer.background_log import Log
@@ -26,7 +26,7 @@ from pyconsumer.broker.error_responses import code_and_text, error_response
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_response
-from pyconsumer.broker.logins import LoginError
+from pyconsumer.broker.logins import LoginError, session_ms
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.broker.timer import TimerHandle
@@ -67,6 +67,8 @@ class ConnectionOwner(Protocol):
     turns: SendTurns
 
     def forget(self, connection: ClientConnection) -> None: ...
+    def admitted(self, connection: ClientConnection) -> None: ...
+    def login_failed(self, connection: ClientConnection) -> None: ...
 
 
 class ClientConnection:
@@ -95,6 +97,8 @@ class ClientConnection:
         self._loop = server.loop
         self._sock = sock
         self._tls = tls
+        self._is_identified = False
+        self._is_pending = session.needs_login  # the client has not logged in
         self._head = bytearray()
         self._body: bytearray | None = None
         self._size = 0
@@ -177,12 +181,25 @@ class ClientConnection:
             self._flush()
             if self._closed:
                 return
+        if self._tls.is_ready and not self._is_identified:
+            try:
+                self._identify(self._tls)
+            except LoginError as error:
+                self._refuse(str(error))
+                return
         if plain:
-            if self._tls.client_name is not None and not self.session.logged_in:
-                self.session.identify(f"User:{self._tls.client_name}")
             self._feed(memoryview(plain))
         if ended:
             self.close()
+
+    def _identify(self, tls: TlsLayer) -> None:
+        """Take the client's name from its certificate."""
+        self._is_identified = True
+        if not self.session.needs_login:
+            name = tls.client_name
+            if name is not None:
+                self.session.identify(f"User:{name}")
+            self._server.admitted(self)
 
     def _feed(self, data: memoryview) -> None:
         position, total = 0, len(data)
@@ -370,14 +387,18 @@ class ClientConnection:
         login = self.session.login
         assert login is not None
         try:
-            answer, user = login.respond(frame)
+            step = login.respond(frame)
         except LoginError as error:
-            self._refuse(str(error))
+            text = str(error)
+            self._fail_login(lambda: self._refuse(text))
             return
-        if user is not None:
-            lifetime_ms = self._broker.config.integer("connections.max.reauth.ms")
-            self.session.finish(user, self._broker.clock.now(), lifetime_ms)
-        self._send([len(answer).to_bytes(4, "big") + answer])
+        broker = self._broker
+        if step.user is not None:
+            longest_ms = broker.config.of_listener(self.listener, "connections.max.reauth.ms")
+            lifetime_ms = session_ms(longest_ms, step, broker.clock.wall_ms())
+            self.session.finish(step.user, broker.clock.now(), lifetime_ms)
+            self._admit()
+        self._send([len(step.answer).to_bytes(4, "big") + step.answer])
         self._busy = False
 
     def _refuse(self, reason: str) -> None:
@@ -409,7 +430,30 @@ class ClientConnection:
             self._throttle(response, context, size_bytes)
         if rule is not None and self._inject_after(rule, response, header):
             return
+        if context.api_key == ApiKey.SASL_AUTHENTICATE:
+            if self.session.close_after:
+                self._fail_login(lambda: self._reply(response, header.api_version, header.correlation_id))
+                return
+            if not self.session.needs_login:
+                self._admit()
         self._reply(response, header.api_version, header.correlation_id)
+
+    # --- logins
+
+    def _admit(self) -> None:
+        if self._is_pending:
+            self._is_pending = False
+            self._server.admitted(self)
+
+    def _fail_login(self, answer: Callable[[], None]) -> None:
+        """Answer a failed login after a pause, so that passwords cannot be tried fast (KIP-306)."""
+        self._server.login_failed(self)
+        broker = self._broker
+        delay_ms = broker.config.integer("connection.failed.authentication.delay.ms")
+        if delay_ms:
+            broker.timer.schedule(broker.clock.now() + delay_ms / 1000, answer)
+        else:
+            answer()
 
     # --- quotas
 

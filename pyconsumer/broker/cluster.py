@@ -19,6 +19,7 @@ from typing import Any, Self
 from pyconsumer.acls import AclBinding, parse_acl
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
 from pyconsumer.broker.access.store import acl_to_json
+from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.host import REGISTRY, ClusterOptions
 from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts, hold_ports
@@ -42,8 +43,9 @@ class EmbeddedCluster:
         features: versions of features, such as ``{"transaction.version": 1}``. By default the newest versions.
         host: the address to listen on.
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
-        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the addresses of the first
-            of them. The default is PLAINTEXT, or with ``users`` SASL_PLAINTEXT.
+        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or names of your own whose protocols are in the
+            setting ``listener.security.protocol.map``. ``bootstrap_servers`` has the addresses of the first of them.
+            The default is PLAINTEXT, or with ``users`` or ``oauth`` SASL_PLAINTEXT.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
         ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
         users: passwords by name, for the SASL listeners (mechanisms PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512). For SCRAM
@@ -53,6 +55,9 @@ class EmbeddedCluster:
             brokers have an authorizer, and everything that no rule allows is denied.
         quotas: bounds of what clients may do, such as ``{QuotaEntity(user="alice"): {"producer_byte_rate": 100_000}}``
             (see :mod:`pyconsumer.quotas`). They are set at each start.
+        oauth: settings for tokens (SASL OAUTHBEARER) by Kafka's names without ``sasl.oauthbearer.``, such as
+            ``{"jwks.endpoint.url": "https://...", "expected.audience": "kafka"}``. ``{"unsecured": True}`` accepts
+            tokens without a signature, for tests.
         sasl_users: the same as ``users`` for the mechanism PLAIN alone.
         schema_registry: also run a Schema Registry with Confluent's REST API, at :attr:`schema_registry_url`. It keeps
             its schemas in the topic ``_schemas``.
@@ -83,6 +88,7 @@ class EmbeddedCluster:
         users: Mapping[str, str] | None = None,
         acls: Sequence[AclBinding | str] | None = None,
         quotas: Mapping[QuotaEntity, Mapping[str, float | None]] | None = None,
+        oauth: Mapping[str, object] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         schema_registry: bool = False,
@@ -93,7 +99,7 @@ class EmbeddedCluster:
         stop_timeout_ms: float = 20_000,
     ) -> None:
         if listeners is None:
-            listeners = ("PLAINTEXT",) if users is None else ("SASL_PLAINTEXT",)
+            listeners = ("PLAINTEXT",) if users is None and oauth is None else ("SASL_PLAINTEXT",)
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)
@@ -104,7 +110,9 @@ class EmbeddedCluster:
         self._options = ClusterOptions(
             brokers=brokers,
             data_dir=self._folder,
-            config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | dict(config or {}),
+            config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER})
+            | {_token_setting(name): value for name, value in (oauth or {}).items()}
+            | dict(config or {}),
             acls=_rules(acls or ()),
             quotas={entity: dict(values) for entity, values in (quotas or {}).items()},
             features=dict(features or {}),
@@ -257,12 +265,14 @@ class EmbeddedCluster:
             raise ConfigurationError(f"mechanism is {', '.join(MECHANISMS)}, not {mechanism!r}")
         if mechanism != "PLAIN" and user not in security.users:
             raise ConfigurationError(f"{user!r} is in sasl_users, which is for PLAIN only")
-        listener = next((name for name in self._options.listeners if name.startswith("SASL")), None)
+        config = BrokerConfig(self._options.settings)
+        protocols = {name: config.protocol(name) for name in self._options.listeners}
+        listener = next((name for name, protocol in protocols.items() if protocol.startswith("SASL")), None)
         if listener is None:
             raise ConfigurationError("the cluster has no SASL listener: EmbeddedCluster(listeners=['SASL_PLAINTEXT'])")
         common = {
             "bootstrap.servers": self.address(listener),
-            "security.protocol": listener,
+            "security.protocol": protocols[listener],
             "sasl.mechanism": mechanism,
         }
         if style == "java":
@@ -549,6 +559,10 @@ class ClusterFaults:
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.path.abspath(path)
+
+
+def _token_setting(name: str) -> str:
+    return f"{'pyconsumer' if name == 'unsecured' else 'sasl'}.oauthbearer.{name}"
 
 
 def _rules(acls: Sequence[AclBinding | str]) -> tuple[AclBinding, ...]:

@@ -59,6 +59,16 @@ def _ignoring_case(*values: str) -> Check:
 _TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 
 
+def _is_protocol_map(value: Value) -> str | None:
+    wrong = [pair for pair in value if pair.partition(":")[2].strip() not in PROTOCOLS]
+    return f"must be pairs such as INSIDE:PLAINTEXT, not {wrong[0]!r}" if wrong else None
+
+
+def _is_overrides(value: Value) -> str | None:
+    wrong = [pair for pair in value if not pair.rpartition(":")[2].strip().isdigit() or ":" not in pair]
+    return f"must be pairs such as 127.0.0.1:100, not {wrong[0]!r}" if wrong else None
+
+
 def _gzip_level(value: Value) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "must be between 1 and 9, or -1"
 
@@ -231,6 +241,13 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("controller.quota.window.size.seconds", _INT, 1, "Length of such a window.", between(1)),
     BrokerSetting(
+        "connection.failed.authentication.delay.ms",
+        _INT,
+        100,
+        "Delay of the answer to a failed login, in ms (KIP-306).",
+        between(0),
+    ),
+    BrokerSetting(
         "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms (-1: never)."
     ),
     BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients (0: none, KIP-368)."),
@@ -376,6 +393,16 @@ _BROKER_TABLE = (
         "log.retention.check.interval.ms", _LONG, 300_000, "Time between two looks for old segments.", between(1)
     ),
     BrokerSetting("max.connections", _INT, _MAX_INT, "Most connections at a time.", between(0)),
+    BrokerSetting(
+        "max.connection.creation.rate", _INT, _MAX_INT, "Most new connections a second. Others wait.", between(1)
+    ),
+    BrokerSetting(
+        "max.connections.per.ip.overrides",
+        _LIST,
+        [],
+        "Other values of max.connections.per.ip, such as 127.0.0.1:100.",
+        _is_overrides,
+    ),
     BrokerSetting("max.connections.per.ip", _INT, _MAX_INT, "Most connections from one address.", between(0)),
     BrokerSetting(
         "max.incremental.fetch.session.cache.slots", _INT, 1_000, "Fetch sessions that are kept.", between(0)
@@ -419,6 +446,26 @@ _BROKER_TABLE = (
         "producer.id.expiration.ms", _INT, _DAY_MS, "Idle time after which a producer is forgotten.", between(1)
     ),
     BrokerSetting(
+        "pyconsumer.login.timeout.ms",
+        _INT,
+        10_000,
+        "Longest time of a login, and of the handshake of TLS. Not a setting of Kafka.",
+        between(1),
+    ),
+    BrokerSetting(
+        "pyconsumer.max.pending.logins",
+        _INT,
+        1000,
+        "Most connections without a login. The oldest one is closed for a new one. Not a setting of Kafka.",
+        between(1),
+    ),
+    BrokerSetting(
+        "pyconsumer.oauthbearer.unsecured",
+        _BOOLEAN,
+        False,
+        "Accept tokens without a signature, and no others. For tests: anybody can write one. Not a setting of Kafka.",
+    ),
+    BrokerSetting(
         "pyconsumer.validate.records",
         _BOOLEAN,
         True,
@@ -448,8 +495,42 @@ _BROKER_TABLE = (
         _LIST,
         ["PLAIN"],
         "SASL mechanisms of the SASL listeners.",
-        some_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        some_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
     ),
+    BrokerSetting(
+        "sasl.oauthbearer.clock.skew.seconds",
+        _INT,
+        30,
+        "Largest difference from the clock of a token's issuer.",
+        between(0),
+    ),
+    BrokerSetting("sasl.oauthbearer.expected.audience", _LIST, [], "A token must be for one of these. Empty: anybody."),
+    BrokerSetting("sasl.oauthbearer.expected.issuer", _STRING, None, "The issuer of tokens. Without it: any."),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms", _LONG, 3_600_000, "Time between two reads of the keys.", between(1)
+    ),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        _LONG,
+        10_000,
+        "Longest pause after a failed read of the keys.",
+        between(1),
+    ),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        _LONG,
+        100,
+        "First pause after a failed read of the keys.",
+        between(1),
+    ),
+    BrokerSetting(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        _STRING,
+        None,
+        "The keys by which tokens are checked: file:, http: or https:. OAUTHBEARER needs them.",
+    ),
+    BrokerSetting("sasl.oauthbearer.scope.claim.name", _STRING, "scope", "The claim with a token's scopes."),
+    BrokerSetting("sasl.oauthbearer.sub.claim.name", _STRING, "sub", "The claim with a token's user."),
     BrokerSetting(
         "sasl.server.max.receive.size", _INT, 524_288, "Largest request before a client is authenticated.", between(1)
     ),
@@ -459,6 +540,19 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
     BrokerSetting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
+    BrokerSetting(
+        "ssl.client.auth",
+        _STRING,
+        None,
+        "none, requested or required: certificates of clients. By default required if there is an authority for them.",
+        one_of("none", "requested", "required"),
+    ),
+    BrokerSetting(
+        "ssl.principal.mapping.rules",
+        _STRING,
+        "DEFAULT",
+        "The user of a certificate's subject: DEFAULT or RULE:pattern/replacement/[LU]. The first match counts.",
+    ),
     BrokerSetting("super.users", _STRING, "", "With an authorizer: who may do anything, such as User:admin;User:ops."),
     BrokerSetting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -520,6 +614,36 @@ _DYNAMIC = (
 }
 
 
+#: Settings that a listener may have of its own, as ``listener.name.<its name in lower case>.<setting>``.
+_OF_LISTENERS: Final = frozenset(
+    {
+        "connections.max.reauth.ms",
+        "sasl.enabled.mechanisms",
+        "ssl.client.auth",
+        "ssl.principal.mapping.rules",
+    }
+)
+#: The security protocols of Kafka. Each is also the name of a listener.
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PROTOCOL_MAP: Final = "listener.security.protocol.map"
+#: Settings about all listeners. DescribeConfigs shows them with the addresses.
+_ABOUT_LISTENERS: Final = {
+    setting.name: setting
+    for setting in (
+        BrokerSetting(
+            "inter.broker.listener.name", _STRING, None, "Not used: all brokers share a process.", used=False
+        ),
+        BrokerSetting(_PROTOCOL_MAP, _LIST, [], "The security protocol of each listener.", _is_protocol_map),
+    )
+}
+
+
+def _own_name(name: str) -> str | None:
+    """Return the setting that a listener has of its own, by ``listener.name.<listener>.<setting>``."""
+    found = name.startswith("listener.name.") and next((one for one in _OF_LISTENERS if name.endswith(f".{one}")), None)
+    return found or None
+
+
 #: Name of the setting, its value in a layer, the source of the value.
 Layer = tuple[str, Value, ConfigSource]
 
@@ -567,7 +691,7 @@ class BrokerConfig:
         """Return typed values of broker settings. Errors are those of the class."""
         values = {}
         for name, value in given.items():
-            setting = BROKER_SETTINGS.get(name)
+            setting = BROKER_SETTINGS.get(_own_name(name) or name) or _ABOUT_LISTENERS.get(name)
             if setting is None:
                 hint = _INSTEAD.get(name) or did_you_mean(name, BROKER_SETTINGS)
                 raise ConfigurationError(f"Unknown broker setting {name!r}{hint}")
@@ -613,6 +737,24 @@ class BrokerConfig:
             if name in layer:
                 return layer[name]
         return BROKER_SETTINGS[name].default
+
+    def of_listener(self, listener: str, name: str) -> Value:
+        """Return the value of a setting for a listener, which may have one of its own."""
+        own = f"listener.name.{listener.lower()}.{name}"
+        return self._static[own] if own in self._static else self.value(name)
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """Return the security protocols of listeners by name: Kafka's, and those of the settings."""
+        pairs = (pair.partition(":") for pair in self._static.get(_PROTOCOL_MAP, ()))
+        return {name: name for name in PROTOCOLS} | {name.strip(): protocol.strip() for name, _, protocol in pairs}
+
+    def protocol(self, listener: str) -> str:
+        """Return the security protocol of a listener. Raises ``ConfigurationError`` if there is no such listener."""
+        protocols = self.protocols
+        if listener not in protocols:
+            raise ConfigurationError(f"there is no listener {listener!r}, only {', '.join(protocols)}")
+        return protocols[listener]
 
     def integer(self, name: str) -> int:
         """Return the value of an integer setting that is always set."""

@@ -24,12 +24,15 @@ from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
 from pyconsumer.broker.faults import FaultRule, Faults
 from pyconsumer.broker.group.common.offset_records import partition_for
-from pyconsumer.broker.logins import MECHANISMS
+from pyconsumer.broker.logins import MECHANISMS, Login
 from pyconsumer.broker.ports import HeldPorts
+from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
+from pyconsumer.broker.token_keys import KeySource
+from pyconsumer.broker.tokens import FindKeys, OAuthLogin, TokenChecker, TokenRules
 from pyconsumer.clock import RunningClock
 from pyconsumer.errors import (
     BrokerStartError,
@@ -57,6 +60,8 @@ _REPORT_S: Final = 2.0
 #: A bound against mistyped numbers: each broker has its own files and sockets in the one process.
 _MOST_BROKERS: Final = 100
 _LAST_PORT: Final = 65_535
+#: Settings with which tokens can be accepted.
+_FOR_TOKENS: Final = ("sasl.oauthbearer.jwks.endpoint.url", "pyconsumer.oauthbearer.unsecured")
 
 
 @dataclass(slots=True)
@@ -70,7 +75,7 @@ class ClusterOptions:
             (KIP-584).
         host: the address to listen on. ``advertised_host`` is the address for clients, if it is another one.
         ports: for each broker, the port of each listener by name. If a port is missing or 0, a free port is used.
-        listeners: names of listeners from ``security.LISTENERS``.
+        listeners: names of listeners: of security protocols, or in ``listener.security.protocol.map``.
         security: certificates and users for listeners other than PLAINTEXT.
         flush_at_stop: True flushes logs to disk when the cluster stops.
         schema_registry: run a schema registry. Its port is that of the first broker with the name :data:`REGISTRY`.
@@ -112,7 +117,16 @@ class ClusterOptions:
                 check_feature(name, level)
             except InvalidUpdateVersionError as error:
                 raise ConfigurationError(str(error.args[0])) from None
-        self.security.check(self.listeners)
+        config = BrokerConfig(self.settings)
+        by_token = "OAUTHBEARER" in config.strings("sasl.enabled.mechanisms")
+        if by_token:
+            TokenRules.of(config).check(config.text("sasl.oauthbearer.jwks.endpoint.url"))
+        protocols = {name: config.protocol(name) for name in self.listeners}
+        self.security.check(protocols, by_token=by_token)
+        for name in self.listeners:
+            PrincipalRules(config.of_listener(name, "ssl.principal.mapping.rules"))
+            if protocols[name].endswith("SSL"):
+                self.security.ssl_context(config.of_listener(name, "ssl.client.auth"))
         users: Mapping[str, object] = self.registry_users
         for user, password in users.items():
             if not isinstance(password, str):
@@ -128,7 +142,7 @@ class ClusterOptions:
         for entity, problem in QuotaStore(lambda undo, change: None).alter(self.quota_alterations).items():
             if problem is not None:
                 raise ConfigurationError(f"quotas: {dict(entity)}: {problem.args[0]}")
-        parse_super_users(BrokerConfig(self.settings).text("super.users"))
+        parse_super_users(config.text("super.users"))
 
     @property
     def quota_alterations(self) -> list[QuotaAlteration]:
@@ -139,11 +153,16 @@ class ClusterOptions:
     def settings(self) -> dict[str, object]:
         """Return the broker settings.
 
-        With users all SASL mechanisms are enabled, and with rules the authorizer is, unless the settings say otherwise.
+        With users the mechanisms for passwords are enabled, with settings for tokens OAUTHBEARER, and with rules the
+        authorizer, unless the settings say otherwise.
         """
         defaults: dict[str, object] = {}
-        if self.security.users:
-            defaults["sasl.enabled.mechanisms"] = list(MECHANISMS)
+        security = self.security
+        mechanisms = list(MECHANISMS) if security.users else ["PLAIN"] if security.sasl_users else []
+        if any(self.config.get(name) for name in _FOR_TOKENS):
+            mechanisms.append("OAUTHBEARER")
+        if mechanisms:
+            defaults["sasl.enabled.mechanisms"] = mechanisms
         if self.acls:
             defaults["authorizer.class.name"] = STANDARD_AUTHORIZER
         return {**defaults, **self.config}
@@ -179,6 +198,8 @@ class ClusterHost:
         self._opening: Broker | None = None
         self._registry: RegistryServer | None = None
         self._authorizer: Authorizer | None = None
+        self._by_token: Callable[[], Login] | None = None
+        self._keys: KeySource | None = None
         self.controller: Controller
 
     # --- life
@@ -237,6 +258,7 @@ class ClusterHost:
         self.controller.acls.create(options.acls)
         self.controller.quotas.alter(options.quota_alterations)
         self._authorizer = self._make_authorizer()
+        self._by_token = self._make_token_logins()
         for name, password in options.security.users.items():
             self.controller.scram.set_password(name, password)
             yield
@@ -276,6 +298,20 @@ class ClusterHost:
             allow_without_acl=config.boolean("allow.everyone.if.no.acl.found"),
         )
 
+    def _make_token_logins(self) -> Callable[[], Login] | None:
+        """Return the maker of logins by OAUTHBEARER, or None if the settings have none. Wait for the first keys."""
+        config = self._config
+        if "OAUTHBEARER" not in config.strings("sasl.enabled.mechanisms"):
+            return None
+        rules = TokenRules.of(config)
+        find: FindKeys = lambda key_id: ()  # noqa: E731
+        if not rules.unsecured:
+            self._keys = KeySource.of(config)
+            self._keys.start()
+            find = self._keys.find
+        checker = TokenChecker(rules, find, self._clock.wall_ms)
+        return lambda: OAuthLogin(checker.check)
+
     def _open_registry(self) -> None:
         """Open the listener of the schema registry, which serves clients together with the brokers."""
         from pyconsumer.broker.registry.http_server import RegistryServer
@@ -313,7 +349,7 @@ class ClusterHost:
     def _listen(self, broker: Broker) -> BrokerServer:
         """Open the listeners of a broker, which serves no client before :meth:`BrokerServer.accept`."""
         options, node_id = self.options, broker.node_id
-        server = BrokerServer(broker, self._loop, options.security)
+        server = BrokerServer(broker, self._loop, options.security, self._by_token)
         ports = options.ports[node_id] if node_id < len(options.ports) else {}
         held, known = self._held_ports.pop(node_id, {}), self._known_ports.pop(node_id, {})
         try:
@@ -473,6 +509,8 @@ class ClusterHost:
                 sock.close()
         self._held_ports.clear()
         self._tasks.stop()
+        if self._keys is not None:
+            self._keys.stop()
 
     def _release(self) -> None:
         self.brokers.clear()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import re
 import secrets
@@ -34,6 +35,7 @@ __all__ = [
     "RefusedLogin",
     "ScramCredential",
     "ScramLogin",
+    "session_ms",
 ]
 
 #: The SASL mechanisms that the broker has.
@@ -56,10 +58,15 @@ class LoginError(Exception):
 
 
 class LoginStep(NamedTuple):
-    """The broker's answer to one message. ``user`` is None until the login is complete."""
+    """The broker's answer to one message. ``user`` is None until the login is complete.
+
+    Attributes:
+        expires_ms: the end of the credential, in ms since 1970. None: it has none.
+    """
 
     answer: bytes
     user: str | None
+    expires_ms: int | None = None
 
 
 class Login(Protocol):
@@ -122,9 +129,17 @@ class Logins:
         plain: the users of PLAIN.
         find: returns the SCRAM credential of a user.
         secret: the secret of the cluster, from which salts of unknown users are derived.
+        by_token: makes a login by OAUTHBEARER. None: the broker accepts no tokens.
     """
 
-    def __init__(self, plain: PlainUsers, find: FindCredential, secret: bytes) -> None:
+    def __init__(
+        self,
+        plain: PlainUsers,
+        find: FindCredential,
+        secret: bytes,
+        by_token: Callable[[], Login] | None = None,
+    ) -> None:
+        self._by_token = by_token
         self._plain = plain
         self._find = find
         self._secret = secret
@@ -133,7 +148,22 @@ class Logins:
         """Return a new login. Raises ``KeyError`` if there is no such mechanism."""
         if mechanism == "PLAIN":
             return _PlainLogin(self._plain)
+        if mechanism == "OAUTHBEARER" and self._by_token is not None:
+            return self._by_token()
         return ScramLogin(ScramMechanism[mechanism.replace("-", "_")], self._find, self._secret)
+
+
+def session_ms(longest_ms: int, step: LoginStep, wall_ms: int) -> int | None:
+    """Return the time in ms after which a client must reauthenticate (KIP-368). None means never.
+
+    Args:
+        longest_ms: ``connections.max.reauth.ms``. 0 means no bound.
+        wall_ms: the time in ms since 1970.
+    """
+    bounds = [longest_ms] if longest_ms > 0 else []
+    if step.expires_ms is not None:
+        bounds.append(max(0, step.expires_ms - wall_ms))
+    return min(bounds) if bounds else None
 
 
 class RefusedLogin:
@@ -152,10 +182,19 @@ class RefusedLogin:
 
 
 class PlainUsers:
-    """The users that may log in by SASL PLAIN."""
+    """The users that may log in by SASL PLAIN.
 
-    def __init__(self, users: Mapping[str, str]) -> None:
-        self._users = {name: password.encode() for name, password in users.items()}
+    Args:
+        users: passwords by name.
+        fits_changed: tells whether a password is that of a user whose credentials have changed since the start. None:
+            they have not.
+    """
+
+    def __init__(
+        self, users: Mapping[str, str], fits_changed: Callable[[str, bytes], bool | None] = lambda name, password: None
+    ) -> None:
+        self._users = {name: _digest(password.encode()) for name, password in users.items()}
+        self._fits_changed = fits_changed
 
     def authenticate(self, token: Buffer) -> tuple[str | None, str]:
         """Check a PLAIN message (RFC 4616). Return the user's name (None if the check failed), and the problem."""
@@ -170,8 +209,11 @@ class PlainUsers:
             return None, "Authentication failed: username not specified"
         if not password:
             return None, "Authentication failed: password not specified"
+        # The comparison takes the same time for each name and each length.
         known = self._users.get(user)
-        if not hmac.compare_digest(password if known is None else known, password) or known is None:
+        fits = hmac.compare_digest(_NOBODY if known is None else known, _digest(password))
+        changed = None if known is None else self._fits_changed(user, password)
+        if known is None or not (fits if changed is None else changed):
             return None, "Authentication failed: Invalid username or password"
         if authorization not in ("", user):
             return None, "Authentication failed: Client requested an authorization id that is different from username"
@@ -233,8 +275,9 @@ class ScramLogin:
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         credential = self._find(user, self._mechanism)
+        decoy = self._decoy(user)  # for known users, too: each name takes the same time
         self._is_known = credential is not None
-        self._credential = credential or self._decoy(user)
+        self._credential = credential or decoy
         self._user, self._nonce = user, nonce + self._own_nonce
         self._gs2_header = text[: -len(bare)]
         answer = f"r={self._nonce},s={_text(self._credential.salt)},i={self._credential.iterations}"
@@ -276,6 +319,14 @@ def _wrong_credentials(mechanism: ScramMechanism) -> LoginError:
     return LoginError(
         f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism.label}"
     )
+
+
+def _digest(password: bytes) -> bytes:
+    return hashlib.sha256(password).digest()
+
+
+#: A value that is the digest of no password.
+_NOBODY: Final = bytes(32)
 
 
 def _unescaped(name: str) -> str:

@@ -70,6 +70,7 @@ class ScramUsers:
         self._save = save
         self._users: _Users = {}
         self._given: set[str] = set()  # names of set_password, which log in by PLAIN too
+        self._changed: set[str] = set()  # those of them whose credentials have changed since
         self.secret = secrets.token_bytes(_SECRET_BYTES)
 
     # --- the files
@@ -174,12 +175,22 @@ class ScramUsers:
                 results[item.name] = error
         self._replace(changed)
         for name in sorted(changed.keys() & self._given):
-            _log.warning(
-                "the SCRAM credentials of %r have changed; the password of the start stays valid for PLAIN, and is"
-                " set for SCRAM again at the next start",
-                name,
-            )
+            self._changed.add(name)
+            _log.warning("the credentials of %r have changed; the password of the start is set again at the next", name)
         return results
+
+    def fits_changed(self, name: str, password: bytes) -> bool | None:
+        """Return whether a password is that of a user whose credentials have changed. None: they have not.
+
+        A user who was deleted has none, so that no password fits.
+        """
+        if name not in self._changed:
+            return None
+        try:
+            text = password.decode()
+        except UnicodeDecodeError:
+            return False
+        return any(credential.fits(one, text) for one, credential in self._users.get(name, {}).items())
 
     def _after(self, item: ScramDeletion | ScramUpsertion) -> dict[ScramMechanism, ScramCredential]:
         """Return the user's credentials after a change."""

@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pyconsumer.broker.logins import Login, Logins, RefusedLogin
+from pyconsumer.broker.logins import Login, LoginError, Logins, RefusedLogin
+from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.primitives import Buffer
 
-__all__ = ["ANONYMOUS", "LISTENERS", "SecurityConfig", "Session", "TlsLayer", "distinguished_name"]
+__all__ = ["ANONYMOUS", "SecurityConfig", "Session", "TlsLayer", "distinguished_name"]
 
 
 #: Principal of a client that has not authenticated.
 ANONYMOUS: Final = "User:ANONYMOUS"
-#: Names of listeners. Each is also the listener's security protocol.
-LISTENERS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _TLS_RECORD_BYTES: Final = 16384
 #: The names of RFC 2253 for the attributes that it names, by OpenSSL's long names.
@@ -55,28 +54,37 @@ class SecurityConfig:
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def check(self, listeners: Sequence[str]) -> None:
-        """Raise ``ConfigurationError`` if one of these listeners cannot be opened."""
+    def check(self, protocols: Mapping[str, str], *, by_token: bool = False) -> None:
+        """Raise ``ConfigurationError`` if one of the listeners cannot be opened.
+
+        Args:
+            protocols: the security protocol of each listener.
+            by_token: users may log in by OAUTHBEARER, so that no others are needed.
+        """
         for option, users in (("sasl_users", self.sasl_users), ("users", self.users)):
             _check_users(option, users)
-        for name in listeners:
-            if name not in LISTENERS:
-                raise ConfigurationError(f"there is no listener {name!r}, only {', '.join(LISTENERS)}")
-            if name.endswith("SSL") and self.cert_file is None:
+        for name, protocol in protocols.items():
+            if protocol.endswith("SSL") and self.cert_file is None:
                 raise ConfigurationError(f"listener {name} needs a certificate: ssl_certfile")
-            if name.startswith("SASL") and not self.sasl_users and not self.users:
-                raise ConfigurationError(f"listener {name} needs users: users or sasl_users")
+            if protocol.startswith("SASL") and not self.sasl_users and not self.users and not by_token:
+                raise ConfigurationError(f"listener {name} needs users: users, sasl_users or oauth")
 
-    def ssl_context(self) -> ssl.SSLContext:
-        """Return the server's TLS context. Raises ``ConfigurationError`` if a file cannot be used."""
+    def ssl_context(self, client_auth: str | None = None) -> ssl.SSLContext:
+        """Return the server's TLS context. Raises ``ConfigurationError`` if a file cannot be used.
+
+        Args:
+            client_auth: ``none``, ``requested`` or ``required``. None: required if there is an authority for clients.
+        """
+        if client_auth in ("requested", "required") and self.client_ca_file is None:
+            raise ConfigurationError(f"ssl.client.auth={client_auth} needs the authority of clients: ssl_client_cafile")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             assert self.cert_file is not None
             context.load_cert_chain(self.cert_file, self.key_file)
-            if self.client_ca_file is not None:
+            if self.client_ca_file is not None and client_auth != "none":
                 context.load_verify_locations(self.client_ca_file)
-                context.verify_mode = ssl.CERT_REQUIRED
+                context.verify_mode = ssl.CERT_OPTIONAL if client_auth == "requested" else ssl.CERT_REQUIRED
         except (OSError, ssl.SSLError) as error:
             name = Path(self.cert_file or "").name
             raise ConfigurationError(f"the certificate {name} cannot be used: {error}") from None
@@ -151,14 +159,14 @@ class Session:
         """Close the connection after the response has been sent."""
         self.close_after = True
 
-    def finish(self, user: str, now: float, lifetime_ms: int) -> None:
+    def finish(self, user: str, now: float, lifetime_ms: int | None) -> None:
         """Record that the client has authenticated.
 
         Args:
             now: the time in monotonic seconds.
-            lifetime_ms: the time after which it must reauthenticate, in ms. 0 means never.
+            lifetime_ms: the time after which it must reauthenticate, in ms. None means never.
         """
-        self.expires_at = now + lifetime_ms / 1000 if lifetime_ms > 0 else None
+        self.expires_at = None if lifetime_ms is None else now + lifetime_ms / 1000
         self.principal = f"User:{user}"
         self.needs_login = False
         self.logged_in = True
@@ -169,10 +177,14 @@ class Session:
 class TlsLayer:
     """The server's side of TLS. It translates between the bytes on a socket and the decrypted bytes.
 
+    Args:
+        rules: the rules for the users of certificates. None: the user is the subject.
+
     :meth:`feed` raises ``ssl.SSLError`` if the peer does not speak TLS or violates its rules.
     """
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, rules: PrincipalRules | None = None) -> None:
+        self._rules = rules
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -206,6 +218,11 @@ class TlsLayer:
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the handshake has ended."""
+        return self._shaken
+
     def encrypt(self, buffers: Sequence[Buffer]) -> bytes:
         """Encrypt output. The result includes pending messages of the handshake."""
         for buffer in buffers:
@@ -220,13 +237,23 @@ class TlsLayer:
 
     @property
     def client_name(self) -> str | None:
-        """Return the subject of the client's certificate as RFC 2253 writes it, or None if there is no certificate.
+        """Return the user of the client's certificate, or None if there is no certificate.
 
-        It is what Java's ``X500Principal.getName`` returns, for the attributes that RFC 2253 names.
+        By default it is the subject as RFC 2253 writes it. That is what Java's ``X500Principal.getName`` returns, for
+        the attributes that RFC 2253 names.
+
+        Raises:
+            LoginError: no rule matches the subject.
         """
         certificate = self._tls.getpeercert() if self._shaken else None
-        subject: Any = certificate.get("subject", ()) if certificate else ()
-        return distinguished_name(subject) if certificate else None
+        if not certificate:
+            return None
+        subject: Any = certificate.get("subject", ())
+        name = distinguished_name(subject)
+        user = name if self._rules is None else self._rules.user(name)
+        if user is None:
+            raise LoginError(f"no rule of ssl.principal.mapping.rules matches {name[:200]!r}")
+        return user
 
 
 def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:

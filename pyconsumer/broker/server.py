@@ -7,15 +7,19 @@ import errno
 import socket
 import ssl
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import java_address
+from pyconsumer.broker.access.meters import Rate
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
-from pyconsumer.broker.logins import Logins, PlainUsers
+from pyconsumer.broker.login_bounds import FailedLogins, PendingLogins
+from pyconsumer.broker.logins import Login, Logins, PlainUsers
 from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
+from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.broker.security import SecurityConfig, Session, TlsLayer
 
 __all__ = ["BrokerServer"]
@@ -28,16 +32,28 @@ _ACCEPTS_AT_A_TIME: Final = 64
 #: pauses before it accepts again. Otherwise the loop would do no other work.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REST_S: Final = 1.0
+_RATE_WINDOWS: Final = 11
+_NO_LIMIT: Final = 2**31 - 1
 
 
 class BrokerServer:
     """The listening sockets and connections of one broker.
 
+    Args:
+        by_token: makes a login by OAUTHBEARER. None: the broker accepts no tokens.
+
     Attributes:
         addresses: host and port of each open listener, by name.
     """
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, security: SecurityConfig) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        loop: asyncio.AbstractEventLoop,
+        security: SecurityConfig,
+        by_token: Callable[[], Login] | None = None,
+    ) -> None:
+        self._by_token = by_token
         self.broker = broker
         self.loop = loop
         self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
@@ -49,13 +65,23 @@ class BrokerServer:
         self.turns = SendTurns(loop.call_soon)
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
-        self._tls: ssl.SSLContext | None = None
+        self._tls: dict[str, ssl.SSLContext] = {}  # by listener
+        self._protocols: dict[str, str] = {}
         self._logins: Logins | None = None
+        self._rules: dict[str, PrincipalRules] = {}
         self._listeners: dict[socket.socket, str] = {}
         self._connections: set[ClientConnection] = set()
         self._throttled: dict[socket.socket, str] = {}
         self._per_host: Counter[str] = Counter()
         self._idle_check: asyncio.TimerHandle | None = None
+        self._failed = FailedLogins()
+        self._pending: PendingLogins[ClientConnection] = PendingLogins(
+            broker.config.integer("pyconsumer.login.timeout.ms") / 1000,
+            broker.config.integer("pyconsumer.max.pending.logins"),
+            self._close_pending,
+        )
+        self._login_check: asyncio.TimerHandle | None = None
+        self._accept_rate = Rate(_RATE_WINDOWS, 1.0)
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
         """Open a listener and return its port. 0 picks a free port. Raises ``OSError`` if it cannot be opened.
@@ -65,12 +91,15 @@ class BrokerServer:
         Args:
             held: a socket of :func:`.ports.hold_ports` that reserves the port. It becomes the listener.
         """
-        if name.endswith("SSL") and self._tls is None:
-            self._tls = self._security.ssl_context()
-        if name.startswith("SASL") and self._logins is None:
+        config = self.broker.config
+        protocol = self._protocols[name] = config.protocol(name)
+        if protocol.endswith("SSL"):
+            self._tls[name] = self._security.ssl_context(config.of_listener(name, "ssl.client.auth"))
+            self._rules[name] = PrincipalRules(config.of_listener(name, "ssl.principal.mapping.rules"))
+        if protocol.startswith("SASL") and self._logins is None:
             controller, security = self.broker.controller, self._security
-            plain = PlainUsers({**security.sasl_users, **security.users})
-            self._logins = Logins(plain, controller.scram.find, controller.scram.secret)
+            plain = PlainUsers({**security.sasl_users, **security.users}, controller.scram.fits_changed)
+            self._logins = Logins(plain, controller.scram.find, controller.scram.secret, self._by_token)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
         if held is None:
@@ -103,6 +132,21 @@ class BrokerServer:
                     self.loop.call_later(_REST_S, self._accept_again, listener, name)
                 return
             self._accept(sock, str(address[0]), name)
+            if self._is_too_fast(listener, name):
+                return
+
+    def _is_too_fast(self, listener: socket.socket, name: str) -> bool:
+        """Return whether there are more new connections than ``max.connection.creation.rate``. Then pause."""
+        limit = self.broker.config.integer("max.connection.creation.rate")
+        if limit >= _NO_LIMIT:
+            return False
+        now = self.loop.time()
+        self._accept_rate.record(1, now)
+        throttle_ms = self._accept_rate.throttle_ms(limit, now)
+        if throttle_ms:
+            self.loop.remove_reader(listener)
+            self.loop.call_later(min(throttle_ms / 1000, _REST_S), self._accept_again, listener, name)
+        return throttle_ms > 0
 
     def _accept_again(self, listener: socket.socket, name: str) -> None:
         if listener in self._listeners:  # unless it was closed in the meantime
@@ -111,9 +155,7 @@ class BrokerServer:
     def _accept(self, sock: socket.socket, host: str, name: str) -> None:
         config = self.broker.config
         count = len(self._connections) + len(self._throttled)
-        if count >= config.integer("max.connections") or self._per_host[host] >= config.integer(
-            "max.connections.per.ip"
-        ):
+        if count >= config.integer("max.connections") or self._per_host[host] >= self._most_of(host):
             _log.warning("refusing a connection from %s: there are too many connections", host)
             sock.close()
             return
@@ -124,11 +166,43 @@ class BrokerServer:
                 return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        needs_login = name.startswith("SASL")
+        needs_login = self._protocols[name].startswith("SASL")
         session = Session(logins=self._logins if needs_login else None, needs_login=needs_login)
-        tls = TlsLayer(self._tls) if name.endswith("SSL") and self._tls is not None else None
+        tls = TlsLayer(self._tls[name], self._rules[name]) if name in self._tls else None
         self._per_host[host] += 1
-        self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))
+        connection = ClientConnection(self, sock, name, f"/{host}", session, tls)
+        self._connections.add(connection)
+        if needs_login or tls is not None:
+            self._pending.add(connection, self.loop.time())
+            if self._login_check is None:
+                self._check_logins()
+
+    def _most_of(self, host: str) -> int:
+        """Return the most connections of an address."""
+        config = self.broker.config
+        for pair in config.strings("max.connections.per.ip.overrides"):
+            name, _, count = pair.rpartition(":")
+            if name.strip() == host:
+                return int(count)
+        return config.integer("max.connections.per.ip")
+
+    # --- logins
+
+    def admitted(self, connection: ClientConnection) -> None:
+        """Take note that a client has logged in, or that its handshake of TLS has ended if it needs no login."""
+        self._pending.remove(connection)
+
+    def login_failed(self, connection: ClientConnection) -> None:
+        """Take note of a failed login."""
+        self._failed.add(connection.client_host, self.loop.time())
+
+    def _check_logins(self) -> None:
+        due = self._pending.close_late(self.loop.time())
+        self._login_check = None if due is None else self.loop.call_at(due, self._check_logins)
+
+    def _close_pending(self, connection: ClientConnection) -> None:
+        _log.info("closing a connection from %s: its client has not logged in", connection.client_host)
+        connection.close()
 
     def _close_later(self, sock: socket.socket, host: str, throttle_ms: int) -> None:
         """Close a connection that is above its address's quota. It is held first, so that the client does not retry."""
@@ -150,6 +224,7 @@ class BrokerServer:
     def forget(self, connection: ClientConnection) -> None:
         """Forget a connection that was closed."""
         self._connections.discard(connection)
+        self._pending.remove(connection)
         self._leave(connection.client_host[1:])
 
     def _leave(self, host: str) -> None:
@@ -181,6 +256,9 @@ class BrokerServer:
         """Close listeners and connections. With ``reset``, do it as if the process had been killed."""
         if self._idle_check is not None:
             self._idle_check.cancel()
+        if self._login_check is not None:
+            self._login_check.cancel()
+            self._login_check = None
         for listener in self._listeners:
             self.loop.remove_reader(listener)
             listener.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer import KafkaAdminClient
+from pyconsumer.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import AuthenticationError, Errors
 from pyconsumer.network.sasl import Scram
@@ -154,3 +155,35 @@ def test_kafkas_tool_manages_users(secured: EmbeddedCluster) -> None:
         pytest.raises(AuthenticationError),
     ):
         admin.list_topics()
+
+
+def test_a_deleted_or_changed_user_has_no_old_login_by_any_mechanism() -> None:
+    users = {"alice": "alice-secret", "bob": "bob-secret"}
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        users=users,
+        sasl_users={"carol": "carol-secret"},
+        listeners=("SASL_PLAINTEXT", "PLAINTEXT"),
+    ) as cluster:
+        sha_256, sha_512 = ScramMechanism
+
+        def may(user: str, password: str, mechanism: str) -> bool:
+            with KafkaAdminClient(login(cluster.bootstrap_servers, mechanism, user, password)) as client:
+                try:
+                    client.list_topics()
+                except AuthenticationError:
+                    return False
+            return True
+
+        with KafkaAdminClient(bootstrap_servers=cluster.address("PLAINTEXT")) as admin:
+            admin.alter_user_scram_credentials([UserScramCredentialDeletion("alice", sha_256)])
+            assert may("alice", "alice-secret", "PLAIN")  # the other credential is still hers
+            admin.alter_user_scram_credentials([UserScramCredentialDeletion("alice", sha_512)])
+            admin.alter_user_scram_credentials([UserScramCredentialUpsertion("bob", one, "new") for one in [sha_256]])
+            admin.alter_user_scram_credentials([UserScramCredentialDeletion("bob", sha_512)])
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+            assert not may("alice", "alice-secret", mechanism)
+            assert not may("bob", "bob-secret", mechanism)
+        assert may("bob", "new", "PLAIN")
+        assert may("bob", "new", "SCRAM-SHA-256")
+        assert may("carol", "carol-secret", "PLAIN")

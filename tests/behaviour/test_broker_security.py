@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
+from pyconsumer import KafkaAdminClient
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -84,6 +86,84 @@ class TestTls:
                 assert client.request(MetadataRequest([])).brokers
             with pytest.raises((ssl.SSLError, ConnectionError)):  # TLS 1.3 says so at the first read
                 ask_without_certificate(cluster.bootstrap_servers, certificates)
+
+    @pytest.mark.parametrize("auth", ["none", "requested", "required"])
+    def test_each_listener_has_its_own_rules(self, certificates: Certificates, auth: str) -> None:
+        config = {
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SSL,USERS:SASL_SSL",
+            "listener.name.outside.ssl.client.auth": auth,
+            "listener.name.outside.ssl.principal.mapping.rules": "RULE:^CN=([^,]*).*$/$1-by-rule/U,DEFAULT",
+            "listener.name.users.ssl.client.auth": "none",
+            "listener.name.users.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "super.users": "User:CLIENT-BY-RULE;User:alice",
+        }
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("INSIDE", "OUTSIDE", "USERS"),
+            ssl_certfile=certificates.server_pem,
+            ssl_client_cafile=certificates.ca_pem,
+            users={"alice": "alice-secret"},
+            acls=["ANONYMOUS: DESCRIBE cluster kafka-cluster"],
+            config=config,
+        ) as cluster:
+            shown = trusting(certificates)
+            shown.load_cert_chain(certificates.client_pem)
+
+            def may_create(address: str, tls: ssl.SSLContext | None) -> bool:
+                with RawClient(address, tls=tls, timeout_s=10) as client:
+                    (topic,) = client.request(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 10_000, True)).topics
+                return topic.error_code == 0
+
+            assert not may_create(cluster.address("INSIDE"), None)
+            assert may_create(cluster.address("OUTSIDE"), shown) is (auth != "none")
+            if auth == "required":
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    ask_without_certificate(cluster.address("OUTSIDE"), certificates)
+            else:
+                assert not may_create(cluster.address("OUTSIDE"), trusting(certificates))
+            with RawClient(cluster.address("USERS"), tls=trusting(certificates)) as client:
+                port = int(cluster.address("USERS").rsplit(":", 1)[1])
+                assert client.request(SaslHandshakeRequest("PLAIN")).mechanisms == ["SCRAM-SHA-512"]
+            login = cluster.login("alice", mechanism="SCRAM-SHA-512")
+            assert (login["security_protocol"], login["bootstrap_servers"]) == ("SASL_SSL", f"127.0.0.1:{port}")
+            with KafkaAdminClient(**login, ssl_cafile=str(certificates.ca_pem)) as admin:
+                assert admin.describe_cluster().brokers[0].port == port
+                assert admin.describe_acls()
+
+    def test_a_subject_that_no_rule_matches_is_refused(self, certificates: Certificates) -> None:
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("SSL",),
+            ssl_certfile=certificates.server_pem,
+            ssl_client_cafile=certificates.ca_pem,
+            config={"ssl.principal.mapping.rules": "RULE:^CN=nobody$/x/"},
+        ) as cluster:
+            shown = trusting(certificates)
+            shown.load_cert_chain(certificates.client_pem)
+            with (
+                RawClient(cluster.bootstrap_servers, tls=shown) as client,
+                pytest.raises((ssl.SSLError, ConnectionError)),
+            ):
+                client.request(MetadataRequest([]))
+
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            ({"listeners": ("OTHER",)}, "there is no listener 'OTHER'"),
+            ({"config": {"listener.security.protocol.map": "A:TLS"}}, "must be pairs such as"),
+            ({"config": {"ssl.client.auth": "maybe"}}, "must be one of none"),
+            ({"config": {"listener.name.ssl.ssl.client.auth": "maybe"}}, "must be one of none"),
+            ({"config": {"listener.name.ssl.speed": "1"}}, "Unknown broker setting"),
+            ({"config": {"ssl.principal.mapping.rules": "RULE:"}}, "invalid rule"),
+            (
+                {"config": {"ssl.client.auth": "required"}, "listeners": ("SSL",), "ssl_certfile": "x"},
+                "ssl_client_cafile",
+            ),
+        ],
+    )
+    def test_mistakes_in_listeners(self, options: dict[str, object], text: str) -> None:
+        with pytest.raises(ConfigurationError, match=text):
+            EmbeddedCluster(data_dir=":memory:", **options)  # type: ignore[arg-type]
 
 
 class TestSasl:
@@ -204,3 +284,73 @@ def test_a_certificate_that_is_none(tmp_path) -> None:
     (tmp_path / "bad.pem").write_text("nonsense")
     with pytest.raises(ConfigurationError, match=r"bad\.pem cannot be used"):
         EmbeddedCluster(data_dir=":memory:", listeners=("SSL",), ssl_certfile=tmp_path / "bad.pem").start()
+
+
+class TestBounds:
+    def test_a_failed_login_is_answered_late(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            assert client.versions
+            assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+            began = time.monotonic()
+            assert client.request(SaslAuthenticateRequest(b"\0alice\0wrong")).error_code == 58
+            assert time.monotonic() - began > 0.09  # connection.failed.authentication.delay.ms
+            assert client.closed_by_broker
+
+    def test_a_login_has_a_time(self, certificates: Certificates) -> None:
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("SSL", "SASL_PLAINTEXT", "PLAINTEXT"),
+            ssl_certfile=certificates.server_pem,
+            sasl_users={"alice": "alice-secret"},
+            config={"pyconsumer.login.timeout.ms": 500},
+        ) as cluster:
+            half_open = RawClient(cluster.address("SSL"), timeout_s=10)  # it never begins the handshake
+            silent = RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=10)
+            begun = RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=10)
+            assert begun.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+            plain = RawClient(cluster.address("PLAINTEXT"), timeout_s=10)
+            ready = RawClient(cluster.address("SSL"), tls=trusting(certificates), timeout_s=10)
+            logged_in = RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=10)
+            assert log_in(logged_in).error_code == 0
+            for client in (half_open, silent, begun):
+                assert client.closed_by_broker
+            for client in (plain, ready, logged_in):
+                assert client.request(MetadataRequest([])).brokers
+            for client in (half_open, silent, begun, plain, ready, logged_in):
+                client.close()
+
+    def test_the_oldest_login_ends_for_a_new_one(self) -> None:
+        with EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("SASL_PLAINTEXT",),
+            sasl_users={"alice": "alice-secret"},
+            config={"pyconsumer.max.pending.logins": 2},
+        ) as cluster:
+            clients = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(3)]
+            assert clients[0].closed_by_broker
+            for client in clients[1:]:
+                assert log_in(client).error_code == 0
+            others = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(2)]
+            for client in clients[1:]:  # those who have logged in stay
+                assert client.request(MetadataRequest([])).brokers
+            for client in (*clients, *others):
+                client.close()
+
+    def test_connections_of_an_address_are_bounded(self) -> None:
+        config = {"max.connections.per.ip": 5, "max.connections.per.ip.overrides": "10.0.0.1:1,127.0.0.1:2"}
+        with EmbeddedCluster(data_dir=":memory:", config=config) as cluster:
+            clients = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(3)]
+            for client in clients[:2]:
+                assert client.request(MetadataRequest([])).brokers
+            assert clients[2].closed_by_broker
+            for client in clients:
+                client.close()
+
+    def test_many_new_connections_wait(self) -> None:
+        with EmbeddedCluster(data_dir=":memory:", config={"max.connection.creation.rate": 1}) as cluster:
+            clients = [RawClient(cluster.bootstrap_servers, timeout_s=10) for _ in range(13)]
+            assert clients[0].request(MetadataRequest([])).brokers
+            clients[12].send(ApiVersionsRequest("a", "1"), 0)
+            assert not clients[12].answered(0.3)
+            for client in clients:
+                client.close()

@@ -108,6 +108,12 @@ class TokenServer:
         key = {"kty": "RSA", "kid": "1", "use": "sig", "alg": "RS256", "n": _number(public.n), "e": _number(public.e)}
         return {"keys": [key]}
 
+    def sign(self, claims: dict[str, Any], **head: Any) -> str:
+        """Return a signed token."""
+        head = {"alg": "RS256", "kid": "1", "typ": "JWT"} | head
+        signed = ".".join(_base64(json.dumps(each).encode()) for each in (head, claims))
+        return f"{signed}.{_base64(self._key.sign(signed.encode(), padding.PKCS1v15(), SHA256()))}"
+
     def answer(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
         """Return status and content for one who asks for a token."""
         kind, _, sent = authorization.partition(" ")
@@ -131,11 +137,8 @@ class TokenServer:
         claims = {"iss": self.url, "aud": AUDIENCE, "sub": CLIENT[0], "iat": now, "exp": now + self.life_s}
         if "scope" in form:
             claims["scope"] = form["scope"][0]
-        head = {"alg": "RS256", "kid": "1", "typ": "JWT"}
-        signed = ".".join(_base64(json.dumps(each).encode()) for each in (head, claims))
-        signature = self._key.sign(signed.encode(), padding.PKCS1v15(), SHA256())
         return 200, {
-            "access_token": f"{signed}.{_base64(signature)}",
+            "access_token": self.sign(claims),
             "token_type": "Bearer",
             "expires_in": self.life_s,
         }

@@ -10,7 +10,6 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.group_configs import GROUP_SETTINGS, resolve_group
-from pyconsumer.broker.security import LISTENERS
 from pyconsumer.broker.settings import BrokerSetting, ConfigSource, ConfigType, Value, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.describe_configs import (
@@ -90,13 +89,13 @@ def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved, bool]]:
     """
     addresses = [
         f"{listener}://{node.host}:{node.port}"
-        for listener in LISTENERS
+        for listener in broker.config.protocols
         for node in broker.endpoints(listener)
         if node.node_id == broker.node_id
     ]
     folder = broker.logs.folder
     folders = None if folder is None else [str(folder)]
-    protocols = ",".join(f"{listener}:{listener}" for listener in LISTENERS)
+    protocols = ",".join(f"{name}:{protocol}" for name, protocol in broker.config.protocols.items())
     shown: tuple[tuple[str, ConfigType, Value, Value, bool, str], ...] = (
         (
             "advertised.listeners",

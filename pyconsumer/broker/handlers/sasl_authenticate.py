@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.logins import LoginError
+from pyconsumer.broker.logins import LoginError, session_ms
 from pyconsumer.errors import IllegalSaslStateError, SaslAuthenticationFailedError
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
@@ -18,14 +18,16 @@ async def handle(broker: Broker, request: SaslAuthenticateRequest, context: Requ
         text = "SaslAuthenticate must follow a SaslHandshake"
         return SaslAuthenticateResponse(IllegalSaslStateError.errno, text)
     try:
-        answer, user = session.login.respond(request.auth_bytes)
+        step = session.login.respond(request.auth_bytes)
+        user = step.user
         if user is not None and session.logged_in and session.principal != f"User:{user}":
             raise LoginError("Cannot change principals during re-authentication")
     except LoginError as error:
         session.end()
         return SaslAuthenticateResponse(SaslAuthenticationFailedError.errno, str(error))
     if user is None:
-        return SaslAuthenticateResponse(0, None, answer)
-    lifetime_ms = max(0, broker.config.integer("connections.max.reauth.ms"))
+        return SaslAuthenticateResponse(0, None, step.answer)
+    longest_ms = broker.config.of_listener(context.listener, "connections.max.reauth.ms")
+    lifetime_ms = session_ms(longest_ms, step, context.wall_ms)
     session.finish(user, context.now, lifetime_ms)  # also of version 0, which does not say so to the client
-    return SaslAuthenticateResponse(0, None, answer, lifetime_ms if context.api_version >= 1 else 0)
+    return SaslAuthenticateResponse(0, None, step.answer, (lifetime_ms or 0) if context.api_version >= 1 else 0)

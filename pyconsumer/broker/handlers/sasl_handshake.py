@@ -16,7 +16,7 @@ async def handle(broker: Broker, request: SaslHandshakeRequest, context: Request
     On a listener without SASL the result is ILLEGAL_SASL_STATE. UNSUPPORTED_SASL_MECHANISM also closes the connection.
     """
     session = context.session
-    mechanisms = broker.config.strings("sasl.enabled.mechanisms")
+    mechanisms = list(broker.config.of_listener(context.listener, "sasl.enabled.mechanisms"))
     if session.logins is None or session.login is not None or (session.logged_in and session.expires_at is None):
         return SaslHandshakeResponse(IllegalSaslStateError.errno, mechanisms)
     if request.mechanism not in mechanisms:

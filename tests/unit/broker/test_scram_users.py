@@ -97,10 +97,14 @@ def test_credentials_show_nothing_in_a_repr() -> None:
     assert "salt" not in repr(ScramCredential.of_password(SHA_256, "secret", b"salt"))
 
 
-def test_the_log_says_that_a_user_of_the_start_still_logs_in_by_plain(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_user_of_the_start_has_no_old_password(caplog: pytest.LogCaptureFixture) -> None:
     users = controller(None).scram
     users.set_password("alice", "secret")
     users.alter([], [upsertion("bob")])
     assert caplog.text == ""
+    assert users.fits_changed("alice", b"secret") is users.fits_changed("bob", b"secret") is None
     users.alter([ScramDeletion("alice", SHA_512)], [])
-    assert "the SCRAM credentials of 'alice' have changed; the password of the start stays valid" in caplog.text
+    assert "the credentials of 'alice' have changed; the password of the start is set again" in caplog.text
+    assert [users.fits_changed("alice", text) for text in (b"secret", b"other", b"\xff")] == [True, False, False]
+    users.alter([ScramDeletion("alice", SHA_256)], [])
+    assert users.fits_changed("alice", b"secret") is False

@@ -1,0 +1,198 @@
+"""Key sets of a token's issuer: every algorithm, refused keys, files and servers that fail."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cryptography")
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+
+from pyconsumer.broker import token_keys as module
+from pyconsumer.broker.token_keys import KeySource, parse_keys
+from pyconsumer.errors import ConfigurationError
+from tests.support.process import wait_until
+
+
+def number(value: int) -> str:
+    return base64.urlsafe_b64encode(value.to_bytes((value.bit_length() + 7) // 8, "big")).decode().rstrip("=")
+
+
+RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+RSA_JWK = {"kty": "RSA", "n": number(RSA_KEY.public_key().public_numbers().n), "e": "AQAB"}
+
+
+def elliptic(curve: ec.EllipticCurve, name: str) -> tuple[ec.EllipticCurvePrivateKey, dict[str, str]]:
+    key = ec.generate_private_key(curve)
+    point = key.public_key().public_numbers()
+    return key, {"kty": "EC", "crv": name, "x": number(point.x), "y": number(point.y)}
+
+
+def key_set(*keys: dict[str, Any]) -> bytes:
+    return json.dumps({"keys": list(keys)}).encode()
+
+
+@pytest.mark.parametrize("bits", [256, 384, 512])
+def test_signatures_of_rsa(bits: int) -> None:
+    ((key,),) = parse_keys(key_set(RSA_JWK)).values()
+    digest = getattr(hashes, f"SHA{bits}")()
+    signature = RSA_KEY.sign(b"text", padding.PKCS1v15(), digest)
+    assert key.verify(f"RS{bits}", signature, b"text")
+    assert not key.verify(f"RS{bits}", signature, b"other")
+    assert not key.verify(f"PS{bits}", signature, b"text")
+    pad = padding.PSS(padding.MGF1(digest), salt_length=digest.digest_size)
+    assert key.verify(f"PS{bits}", RSA_KEY.sign(b"text", pad, digest), b"text")
+
+
+@pytest.mark.parametrize(
+    ("curve", "name", "algorithm"),
+    [(ec.SECP256R1(), "P-256", "ES256"), (ec.SECP384R1(), "P-384", "ES384"), (ec.SECP521R1(), "P-521", "ES512")],
+)
+def test_signatures_of_curves(curve: ec.EllipticCurve, name: str, algorithm: str) -> None:
+    private, item = elliptic(curve, name)
+    ((key,),) = parse_keys(key_set(item)).values()
+    numbers = utils.decode_dss_signature(private.sign(b"text", ec.ECDSA(getattr(hashes, f"SHA{algorithm[2:]}")())))
+    size = (curve.key_size + 7) // 8
+    signature = b"".join(part.to_bytes(size, "big") for part in numbers)
+    assert key.verify(algorithm, signature, b"text")
+    assert not key.verify(algorithm, signature, b"other")
+    assert not key.verify(algorithm, signature + b"\0", b"text")
+    assert not key.verify(algorithm, b"\0" * (2 * size), b"text")
+
+
+def test_keys_that_are_skipped() -> None:
+    small = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key().public_numbers()
+    found = parse_keys(
+        key_set(
+            {**RSA_JWK, "kid": "a"},
+            {**RSA_JWK, "kid": "b", "use": "enc"},
+            {"kty": "RSA", "n": number(small.n), "e": "AQAB", "kid": "c"},
+            {"kty": "oct", "k": "c2VjcmV0", "kid": "d"},
+            {"kty": "EC", "crv": "P-256", "x": "AQ", "y": "AQ", "kid": "e"},
+            {"kty": "RSA", "kid": "f"},
+            {"kty": "RSA", "n": 5, "e": "AQAB", "kid": "g"},
+        )
+    )
+    assert list(found) == ["a"]
+    for content in (b"", b"{}", b"[]", b'{"keys": {}}', b"[" * 100_000):
+        with pytest.raises(ValueError, match="not a key set"):
+            parse_keys(content)
+
+
+class Server:
+    """A server of keys. ``answer`` writes the response."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.content = key_set({**RSA_JWK, "kid": "1"})
+        self.status = 200
+        self.released = threading.Event()
+        self.released.set()
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                owner.requests += 1
+                self.send_response(owner.status)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                owner.released.wait(30)
+                try:
+                    self.wfile.write(owner.content)
+                except OSError:
+                    pass
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/keys"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    thread = threading.Thread(target=made.http.serve_forever, daemon=True)
+    thread.start()
+    yield made
+    made.released.set()
+    made.http.shutdown()
+    thread.join()
+    made.http.server_close()
+
+
+def test_the_last_good_keys_stay_while_the_server_is_down(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    source = KeySource(server.url, refresh_s=0.02, pause_s=0.01, most_pause_s=0.02)
+    with caplog.at_level(logging.WARNING):
+        source.start()
+        try:
+            assert len(source.find("1")) == len(source.find(None)) == 1
+            server.status = 503
+            before = server.requests
+            wait_until(lambda: server.requests > before + 3, 10, "more reads")
+            assert len(source.find("1")) == 1
+            server.status, server.content = 200, key_set({**RSA_JWK, "kid": "2"})
+            wait_until(lambda: bool(source.find("2")), 10, "the new keys")
+            assert source.find("1") == ()
+        finally:
+            source.stop()
+    assert sum("cannot be read: the answer is 503" in message for message in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "content"), [(302, b"{}"), (200, b"x" * ((1 << 20) + 2)), (200, b"{}")], ids=["redirect", "large", "odd"]
+)
+def test_an_answer_that_is_refused(server: Server, status: int, content: bytes) -> None:
+    server.status, server.content = status, content
+    source = KeySource(server.url, pause_s=60.0, most_pause_s=60.0)
+    source.start()
+    try:
+        assert source.find(None) == []
+        assert server.requests == 1
+    finally:
+        source.stop()
+
+
+def test_a_slow_server_does_not_hold_the_start(server: Server) -> None:
+    server.released.clear()
+    source = KeySource(server.url, timeout_s=0.2, pause_s=60.0, most_pause_s=60.0)
+    source.start()
+    try:
+        assert source.find(None) == []
+    finally:
+        source.stop()
+
+
+def test_unknown_keys_ask_for_one_read_in_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys of it.json"
+    file.write_bytes(key_set({**RSA_JWK, "kid": "1"}))
+    reads = []
+    parse = module.parse_keys
+    monkeypatch.setattr(module, "parse_keys", lambda content: reads.append(1) or parse(content))
+    source = KeySource(file.as_uri())
+    source.start()
+    try:
+        file.write_bytes(key_set({**RSA_JWK, "kid": "2"}))
+        assert source.find("2") == ()
+        wait_until(lambda: bool(source.find("2")), 10, "the new key")
+        for number_of in range(100):
+            source.find(f"unknown {number_of}")
+        assert len(reads) == 2
+    finally:
+        source.stop()
+
+
+def test_addresses_that_cannot_be_used() -> None:
+    for url in ("", "keys.json", "ftp://x/keys"):
+        with pytest.raises(ConfigurationError, match="must be file:"):
+            KeySource(url)
