@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer import background_log
 from pyconsumer.acls import AclBinding, AclFilter
-from pyconsumer.admin import access, configs, delegation_tokens, groups, topics, transactions
+from pyconsumer.admin import access, configs, delegation_tokens, groups, share_groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.delegation_tokens import DelegationToken
 from pyconsumer.admin.types import (
@@ -30,6 +30,7 @@ from pyconsumer.admin.types import (
     OffsetSpec,
     ProducerState,
     ScramUserDescription,
+    ShareOffset,
     TopicDescription,
     TransactionDescription,
     TransactionListing,
@@ -357,7 +358,7 @@ class KafkaAdminClient:
         Both the classic and the consumer protocol (KIP-848) are supported.
 
         Raises:
-            GroupIdNotFoundError: a group does not exist, or is a share or streams group.
+            GroupIdNotFoundError: a group does not exist, or is a streams group.
 
         Example::
 
@@ -451,6 +452,50 @@ class KafkaAdminClient:
         """
         wanted = list(partitions)
         return self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
+
+    def list_share_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, ShareOffset]:
+        """Return the first record that a share group has not finished, for the given partitions or for all (KIP-932).
+
+        Example::
+
+            for tp, found in admin.list_share_group_offsets("mailers").items():
+                print(tp, found.start_offset, found.lag)
+        """
+        wanted = None if partitions is None else list(partitions)
+        return self._run(lambda until: share_groups.offsets_of(self._calls, group_id, wanted, until), timeout_ms)
+
+    def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> None:
+        """Let a share group without members read from other offsets. If it does not exist, it is created.
+
+        Raises:
+            NonEmptyGroupError: the group has members. The message names them.
+
+        Example::
+
+            admin.alter_share_group_offsets("mailers", {TopicPartition("mails", 0): 0})
+        """
+        return self._run(lambda until: share_groups.alter_offsets(self._calls, group_id, offsets, until), timeout_ms)
+
+    def delete_share_group_offsets(
+        self, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
+    ) -> None:
+        """Delete the offsets of topics from a share group without members. It begins anew if it reads them again.
+
+        Raises:
+            NonEmptyGroupError: the group has members. The message names them.
+            GroupIdNotFoundError: there is no such share group.
+            UnknownTopicOrPartitionError: the group has no offsets of a topic.
+
+        Example::
+
+            admin.delete_share_group_offsets("mailers", ["mails"])
+        """
+        wanted = _names(topics)
+        return self._run(lambda until: share_groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
 
     # ------------------------------------------------------------ transactions
 

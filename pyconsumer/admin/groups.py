@@ -27,6 +27,7 @@ from pyconsumer.protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    share_group_describe,
 )
 from pyconsumer.protocol.requests.offsets import (
     LAST_VERSION_WITH_NAMES,
@@ -42,13 +43,16 @@ from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.network.futures import Steps
 
-__all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "list_all", "offsets_of"]
+__all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "list_all", "naming_members", "offsets_of"]
 
 #: Of ConsumerGroupDescribe 1 (KIP-1099).
 _MEMBER_TYPES = {0: "classic", 1: "consumer"}
 
 Described = TypeVar(
-    "Described", describe_groups.DescribeGroupsResponse, consumer_group_describe.ConsumerGroupDescribeResponse
+    "Described",
+    describe_groups.DescribeGroupsResponse,
+    consumer_group_describe.ConsumerGroupDescribeResponse,
+    share_group_describe.ShareGroupDescribeResponse,
 )
 
 
@@ -87,7 +91,7 @@ def list_all(
 
 
 def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    """Describe a group of the classic or of the consumer protocol (KIP-848).
+    """Describe a group of the classic or of the consumer protocol (KIP-848), or a share group (KIP-932).
 
     Raises:
         GroupIdNotFoundError: there is no such group, or it has another type.
@@ -101,6 +105,11 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
             return (yield from _describe_newer(calls, group_id, deadline))
         except UnsupportedVersionError:
             raise not_classic from None
+        except GroupIdNotFoundError as not_newer:
+            try:
+                return (yield from _describe_shared(calls, group_id, deadline))
+            except (UnsupportedVersionError, GroupIdNotFoundError):
+                raise not_newer from None
 
 
 def _describe_classic(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
@@ -152,6 +161,38 @@ def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[Group
     )
 
 
+def _describe_shared(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
+    request = share_group_describe.ShareGroupDescribeRequest(group_ids=[group_id])
+    response_class = share_group_describe.ShareGroupDescribeResponse
+    response = yield from _ask(calls, ApiKey.SHARE_GROUP_DESCRIBE, request, response_class, group_id, deadline)
+    group = response.groups[0]
+    coordinator = yield from _coordinator_of(calls, group_id, deadline)
+    members = tuple(
+        MemberDescription(
+            item.member_id,
+            None,
+            item.client_id,
+            item.client_host,
+            _assigned(item.assignment),
+            tuple(sorted(item.subscribed_topic_names)),
+            item.member_epoch,
+            rack_id=item.rack_id,
+        )
+        for item in group.members
+    )
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "share",
+        group.assignor_name,
+        members,
+        coordinator,
+        "share",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
 def _ask(
     calls: Calls, api_key: ApiKey, request: Message, response_class: type[Described], group_id: str, deadline: float
 ) -> Steps[Described]:
@@ -184,7 +225,9 @@ def _coordinator_of(calls: Calls, group_id: str, deadline: float) -> Steps[Broke
     return coordinator
 
 
-def _assigned(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+def _assigned(
+    assignment: consumer_group_describe.Assignment | share_group_describe.Assignment,
+) -> tuple[TopicPartition, ...]:
     return tuple(
         sorted(
             TopicPartition(entry.topic_name, partition)
@@ -220,7 +263,7 @@ def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> M
     )
 
 
-def _naming_members(
+def naming_members(
     call: Steps[object], refusal: type[KafkaError], advice: str, calls: Calls, group_id: str, deadline: float
 ) -> Steps[None]:
     """Make a call that fails while the group has members. The error names them and the remedy.
@@ -264,7 +307,7 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
         what=f"deleting group {group_id!r}",
     )
     advice = "stop them before it is deleted"
-    yield from _naming_members(call, NonEmptyGroupError, advice, calls, group_id, deadline)
+    yield from naming_members(call, NonEmptyGroupError, advice, calls, group_id, deadline)
 
 
 def offsets_of(
@@ -332,7 +375,7 @@ def commit_offsets(
         what=f"setting the offsets of group {group_id!r}",
     )
     advice = "stop them, or have one of them seek and commit"
-    yield from _naming_members(call, UnknownMemberIdError, advice, calls, group_id, deadline)
+    yield from naming_members(call, UnknownMemberIdError, advice, calls, group_id, deadline)
 
 
 def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartition], deadline: float) -> Steps[None]:
@@ -366,4 +409,4 @@ def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartit
         what=f"forgetting offsets of group {group_id!r}",
     )
     advice = "stop those that read these topics"
-    yield from _naming_members(call, GroupSubscribedToTopicError, advice, calls, group_id, deadline)
+    yield from naming_members(call, GroupSubscribedToTopicError, advice, calls, group_id, deadline)
