@@ -63,6 +63,13 @@ def read_all(world: ShareWorld, topic: str, count: int, **settings: Any) -> list
     return sorted(found)
 
 
+def poll_for(consumer: KafkaConsumer[bytes, bytes], seconds: float) -> None:
+    """Poll until the time is up, or a poll fails."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        consumer.poll(timeout_ms=200)
+
+
 def test_a_share_group_is_listed_and_described(world: ShareWorld, admin: KafkaAdminClient) -> None:
     topic = world.topic(2)
     consumer = world.consumer(topic)
@@ -141,9 +148,7 @@ def test_ids_of_share_groups_are_refused_to_others(world: ShareWorld, admin: Kaf
     for protocol in ("classic", "consumer"):
         other = KafkaConsumer(topic, bootstrap_servers=world.servers, group_id=world.group, group_protocol=protocol)
         with other, pytest.raises(KafkaError):
-            deadline = time.monotonic() + 20
-            while time.monotonic() < deadline:
-                other.poll(timeout_ms=200)
+            poll_for(other, 20)
     classic = f"{world.group}-classic"
     admin.alter_group_offsets(classic, {TopicPartition(topic, 0): OffsetAndMetadata(0)})
     with pytest.raises(GroupIdNotFoundError):

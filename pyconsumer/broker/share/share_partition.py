@@ -46,6 +46,7 @@ from pyconsumer.broker.share.state import (
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, error_name
+from pyconsumer.protocol.primitives import uuid_to_str
 from pyconsumer.protocol.records import BatchInfo
 from pyconsumer.protocol.share_state_topic import ShareStateKey
 from pyconsumer.structs import AcknowledgeType
@@ -165,7 +166,9 @@ class SharePartition:
         self._watchers: dict[Callable[[], None], None] = {}
 
     def __repr__(self) -> str:
-        return f"<SharePartition {self.key} {self.status.name} {self.start_offset}-{self.end_offset}>"
+        group, topic, partition = self.key
+        where = f"{group}:{uuid_to_str(topic)}:{partition}"
+        return f"<SharePartition {where} {self.status.name} {self.start_offset}-{self.end_offset}>"
 
     # --- the beginning and the end
 
@@ -489,9 +492,9 @@ class SharePartition:
         if result.error_code in _FENCED:
             self.fence()
             return
-        if result.error_code != Errors.NONE:
-            _log.warning("%s: its state could not be written: %s", self, error_name(result.error_code))
         if self.is_active:
+            if result.error_code != Errors.NONE:
+                _log.warning("%s: its state could not be written: %s", self, error_name(result.error_code))
             self._advance()
             self._arm_next()
             self._notify()
