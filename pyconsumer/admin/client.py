@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer import background_log
 from pyconsumer.acls import AclBinding, AclFilter
-from pyconsumer.admin import access, configs, delegation_tokens, groups, share_groups, topics, transactions
+from pyconsumer.admin import access, configs, delegation_tokens, groups, quotas, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.delegation_tokens import DelegationToken
+from pyconsumer.admin.share_group_calls import ShareGroupCalls
 from pyconsumer.admin.types import (
     AclDeletion,
     ClusterDescription,
@@ -30,7 +31,6 @@ from pyconsumer.admin.types import (
     OffsetSpec,
     ProducerState,
     ScramUserDescription,
-    ShareOffset,
     TopicDescription,
     TransactionDescription,
     TransactionListing,
@@ -38,7 +38,7 @@ from pyconsumer.admin.types import (
     UserScramCredentialUpsertion,
 )
 from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
-from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import refuse_pickling
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.metrics.table import ADMIN
@@ -48,6 +48,7 @@ from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.metric_scopes import NetworkScopes
+from pyconsumer.quotas import QuotaEntity
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ _OFFSET_SPECS = tuple(OffsetSpec)
 _ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
-class KafkaAdminClient:
+class KafkaAdminClient(ShareGroupCalls):
     """Manages topics, groups and settings of a cluster.
 
     Args:
@@ -284,6 +285,34 @@ class KafkaAdminClient:
         }
         return self._run(lambda until: self._calls.list_offsets(wanted, until, isolation_level=level), timeout_ms)
 
+    def first_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return offset and timestamp of the first record at or after an offset of each partition.
+
+        It is None if no record follows. Its age is the lag of a group at this offset, as time. Each
+        partition costs one fetch of one batch, and at most 64 are in flight. You need the right to READ the topics.
+
+        Args:
+            offsets: an offset below the start of the log stands for the start.
+
+        Returns:
+            Timestamps in ms since 1970, -1 for a record without one. Markers of transactions are no records. Partitions
+            that cannot be read now are left out.
+
+        Raises:
+            KafkaTimeoutError: the brokers did not respond in time.
+
+        Example::
+
+            tp = TopicPartition("flights", 0)
+            committed = admin.list_group_offsets("billing")[tp].offset
+            first = admin.first_records({tp: committed})[tp]
+        """
+        from pyconsumer.admin import first_records  # which reads logs, as few programs ask an admin client to
+
+        return self._run(lambda until: first_records.find(self._calls, offsets, until), timeout_ms)
+
     # ------------------------------------------------------------ settings
 
     def list_config_resources(
@@ -368,10 +397,7 @@ class KafkaAdminClient:
         wanted = _names(group_ids)
 
         def steps(until: float) -> Steps[dict[str, GroupDescription]]:
-            found = {}
-            for group_id in wanted:
-                found[group_id] = yield from groups.describe(self._calls, group_id, until)
-            return found
+            return _results((yield from groups.describe_all(self._calls, wanted, until)))
 
         return self._run(steps, timeout_ms)
 
@@ -416,10 +442,26 @@ class KafkaAdminClient:
         wanted = None if partitions is None else list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
-            try:
-                return (yield from groups.offsets_of(self._calls, group_id, wanted, until))
-            except GroupIdNotFoundError:
-                return {}
+            return _results((yield from groups.offsets_of(self._calls, {group_id: wanted}, until)))[group_id]
+
+        return self._run(steps, timeout_ms)
+
+    def list_offsets_of_groups(
+        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the committed offsets of several groups, with one request to each coordinator (KIP-709).
+
+        They are empty for a group that does not exist.
+
+        Example::
+
+            for group_id, offsets in admin.list_offsets_of_groups(["billing", "audit"]).items():
+                print(group_id, len(offsets))
+        """
+        wanted = _names(group_ids)
+
+        def steps(until: float) -> Steps[dict[str, dict[TopicPartition, OffsetAndMetadata]]]:
+            return _results((yield from groups.offsets_of(self._calls, dict.fromkeys(wanted), until)))
 
         return self._run(steps, timeout_ms)
 
@@ -452,50 +494,6 @@ class KafkaAdminClient:
         """
         wanted = list(partitions)
         return self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
-
-    def list_share_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
-    ) -> dict[TopicPartition, ShareOffset]:
-        """Return the first record that a share group has not finished, for the given partitions or for all (KIP-932).
-
-        Example::
-
-            for tp, found in admin.list_share_group_offsets("mailers").items():
-                print(tp, found.start_offset, found.lag)
-        """
-        wanted = None if partitions is None else list(partitions)
-        return self._run(lambda until: share_groups.offsets_of(self._calls, group_id, wanted, until), timeout_ms)
-
-    def alter_share_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
-    ) -> None:
-        """Let a share group without members read from other offsets. If it does not exist, it is created.
-
-        Raises:
-            NonEmptyGroupError: the group has members. The message names them.
-
-        Example::
-
-            admin.alter_share_group_offsets("mailers", {TopicPartition("mails", 0): 0})
-        """
-        return self._run(lambda until: share_groups.alter_offsets(self._calls, group_id, offsets, until), timeout_ms)
-
-    def delete_share_group_offsets(
-        self, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
-    ) -> None:
-        """Delete the offsets of topics from a share group without members. It begins anew if it reads them again.
-
-        Raises:
-            NonEmptyGroupError: the group has members. The message names them.
-            GroupIdNotFoundError: there is no such share group.
-            UnknownTopicOrPartitionError: the group has no offsets of a topic.
-
-        Example::
-
-            admin.delete_share_group_offsets("mailers", ["mails"])
-        """
-        wanted = _names(topics)
-        return self._run(lambda until: share_groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
 
     # ------------------------------------------------------------ transactions
 
@@ -761,6 +759,57 @@ class KafkaAdminClient:
             lambda until: _raising(access.alter_users(self._calls, wanted, until), raise_errors), timeout_ms
         )
 
+    # ------------------------------------------------------------ quotas
+
+    def describe_client_quotas(
+        self,
+        entity: QuotaEntity | None = None,
+        *,
+        types: Iterable[str] = (),
+        strict: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """Return quotas of clients (KIP-546), by entity and key. Without arguments, all of them.
+
+        Args:
+            entity: only quotas of these names. Other names may be part of an entity too, see ``strict``.
+            types: only quotas of entities with these types: ``user``, ``client-id``, ``ip``.
+            strict: True selects entities that have no other types.
+
+        Example::
+
+            print(admin.describe_client_quotas(QuotaEntity(user="alice")))
+        """
+        wanted = quotas.components(entity, types)
+        return self._run(lambda until: quotas.describe(self._calls, wanted, strict, until), timeout_ms)
+
+    def alter_client_quotas(
+        self,
+        alterations: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[QuotaEntity, KafkaError | None]:
+        """Set quotas of clients (KIP-546). Keys that are not given stay as they are, and None removes a key.
+
+        Args:
+            alterations: values by key, such as ``producer_byte_rate`` (see :mod:`pyconsumer.quotas`).
+            validate_only: True only checks whether the quotas could be set.
+            raise_errors: True raises the first error. False returns the errors in the result.
+
+        Raises:
+            InvalidRequestError: an entity cannot have this key or value.
+
+        Example::
+
+            admin.alter_client_quotas({QuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000}})
+        """
+        wanted = {entity: dict(values) for entity, values in alterations.items()}
+        return self._run(
+            lambda until: _raising(quotas.alter(self._calls, wanted, validate_only, until), raise_errors), timeout_ms
+        )
+
     # ------------------------------------------------------------ delegation tokens
 
     def create_delegation_token(
@@ -957,6 +1006,16 @@ def _names(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise TypeError(f"a list of names is needed, not the string {names!r}")
     return list(names)
+
+
+def _results(found: Mapping[str, R | KafkaError]) -> dict[str, R]:
+    """Return the results of a call for several things, or raise the first error in them."""
+    results: dict[str, R] = {}
+    for name, result in found.items():
+        if isinstance(result, KafkaError):
+            raise result
+        results[name] = result
+    return results
 
 
 def _raising(steps: Steps[dict[K, KafkaError | None]], wanted: bool) -> Steps[dict[K, KafkaError | None]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyconsumer.admin.types import GroupDescription, GroupListing, MemberDescription
 from pyconsumer.errors import (
     GroupIdNotFoundError,
     GroupSubscribedToTopicError,
     KafkaError,
+    KafkaTimeoutError,
     NonEmptyGroupError,
     ProtocolError,
     UnknownMemberIdError,
@@ -30,30 +31,37 @@ from pyconsumer.protocol.messages import (
     share_group_describe,
 )
 from pyconsumer.protocol.requests.offsets import (
+    FIRST_VERSION_WITH_GROUPS,
     LAST_VERSION_WITH_NAMES,
-    FetchedOffsets,
     offset_commit_request,
-    offset_fetch_request,
+    offset_fetch_request_of_groups,
     read_offset_commit,
     read_offset_fetch,
 )
-from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.network.futures import Steps
+    from pyconsumer.network.client_requests import ClientResponse
+    from pyconsumer.network.futures import RequestFuture, Steps
 
-__all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "list_all", "naming_members", "offsets_of"]
+__all__ = [
+    "commit_offsets",
+    "delete",
+    "delete_offsets",
+    "describe",
+    "describe_all",
+    "list_all",
+    "naming_members",
+    "offsets_of",
+]
 
 #: Of ConsumerGroupDescribe 1 (KIP-1099).
 _MEMBER_TYPES = {0: "classic", 1: "consumer"}
 
-Described = TypeVar(
-    "Described",
-    describe_groups.DescribeGroupsResponse,
-    consumer_group_describe.ConsumerGroupDescribeResponse,
-    share_group_describe.ShareGroupDescribeResponse,
-)
+#: The largest number of groups in a request. A description has the metadata of all members.
+MOST_GROUPS = 100
+
+Result = TypeVar("Result")
 
 
 def list_all(
@@ -91,47 +99,173 @@ def list_all(
 
 
 def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    """Describe a group of the classic or of the consumer protocol (KIP-848), or a share group (KIP-932).
+    """Describe a group. See :func:`describe_all`.
 
     Raises:
-        GroupIdNotFoundError: there is no such group, or it has another type.
-        KafkaError: the coordinator's error.
+        KafkaError: the group's error.
     """
+    found = (yield from describe_all(calls, [group_id], deadline))[group_id]
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+def describe_all(
+    calls: Calls, group_ids: Iterable[str], deadline: float
+) -> Steps[dict[str, GroupDescription | KafkaError]]:
+    """Describe groups of the classic or of the consumer protocol (KIP-848), and share groups (KIP-932).
+
+    An error of a group is its result.
+
+    The error is ``GroupIdNotFoundError`` if there is no such group, or if it has another type.
+    """
+    classic = yield from _ask(
+        calls,
+        group_ids,
+        deadline,
+        lambda node, some: calls.send(
+            node, ApiKey.DESCRIBE_GROUPS, describe_groups.DescribeGroupsRequest(groups=some), deadline
+        ),
+        _described(_read_classic, calls),
+        what="describing groups",
+    )
+    newer = [group_id for group_id, found in classic.items() if isinstance(found, GroupIdNotFoundError)]
+    if not newer:
+        return classic
+    # To the older request a newer group does not exist; a broker without such groups may not know the newer one.
     try:
-        return (yield from _describe_classic(calls, group_id, deadline))
-    except GroupIdNotFoundError as not_classic:
-        # To the older request a newer group does not exist; a broker without such groups may not know the newer one.
-        try:
-            return (yield from _describe_newer(calls, group_id, deadline))
-        except UnsupportedVersionError:
-            raise not_classic from None
-        except GroupIdNotFoundError as not_newer:
+        others = yield from _ask(
+            calls,
+            newer,
+            deadline,
+            lambda node, some: calls.send(
+                node,
+                ApiKey.CONSUMER_GROUP_DESCRIBE,
+                consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=some),
+                deadline,
+            ),
+            _described(_read_newer, calls),
+            what="describing groups",
+        )
+    except UnsupportedVersionError:
+        return classic
+    shared = [group_id for group_id, found in others.items() if isinstance(found, GroupIdNotFoundError)]
+    if not shared:
+        return {**classic, **others}
+    try:
+        last = yield from _ask(
+            calls,
+            shared,
+            deadline,
+            lambda node, some: calls.send(
+                node,
+                ApiKey.SHARE_GROUP_DESCRIBE,
+                share_group_describe.ShareGroupDescribeRequest(group_ids=some),
+                deadline,
+            ),
+            _described(_read_shared, calls),
+            what="describing groups",
+        )
+    except UnsupportedVersionError:
+        last = {}
+    # If there is no such group at all, the older error says so.
+    last = {group_id: found for group_id, found in last.items() if not isinstance(found, GroupIdNotFoundError)}
+    return {**classic, **others, **last}
+
+
+def _ask(
+    calls: Calls,
+    group_ids: Iterable[str],
+    deadline: float,
+    ask: Callable[[int, list[str]], RequestFuture[ClientResponse]],
+    read: Callable[[int, Any, str], Result | KafkaError],
+    *,
+    what: str,
+    most: int = MOST_GROUPS,
+) -> Steps[dict[str, Result | KafkaError]]:
+    """Ask the coordinators of groups, all at once, until each group has a result. An error of a group is its result.
+
+    A group with a retriable error is asked for again, and its coordinator is looked up again.
+
+    Args:
+        ask: queues a request to a node about some of its groups.
+        read: returns the result or the error of a group. It gets the node and its response.
+        what: name of the call, for messages.
+        most: the largest number of groups in a request.
+
+    Raises:
+        KafkaError: an error of a whole request that is not retriable. KafkaTimeoutError: the time is up.
+    """
+    found: dict[str, Result | KafkaError] = {}
+    pending = list(dict.fromkeys(group_ids))
+    failures = 0
+    while pending:
+        by_node: dict[int, list[str]] = {}
+        for group_id, node in (yield from calls.coordinators(pending, deadline)).items():
+            if isinstance(node, KafkaError):
+                found[group_id] = node
+            else:
+                by_node.setdefault(node, []).append(group_id)
+        sent = [
+            (node, some, ask(node, some))
+            for node, owned in by_node.items()
+            for some in (owned[at : at + most] for at in range(0, len(owned), most))
+        ]
+        pending = []
+        last: KafkaError | None = None
+        for node, some, future in sent:
+            response = yield from calls.settle(future, deadline, what)
+            for group_id in some:
+                if isinstance(response, KafkaError):
+                    if not response.retriable or failures >= calls.retries:
+                        raise response
+                    result: Result | KafkaError = response
+                else:
+                    result = read(node, response.message, group_id)
+                if isinstance(result, KafkaError) and result.retriable and failures < calls.retries:
+                    last = result
+                    pending.append(group_id)
+                else:
+                    found[group_id] = result
+        if last is not None:
             try:
-                return (yield from _describe_shared(calls, group_id, deadline))
-            except (UnsupportedVersionError, GroupIdNotFoundError):
-                raise not_newer from None
+                yield from calls.pause(failures, deadline)
+            except KafkaTimeoutError:
+                raise KafkaTimeoutError(f"{what} did not succeed in time: {last}") from last
+            failures += 1
+    return found
 
 
-def _describe_classic(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    request = describe_groups.DescribeGroupsRequest(groups=[group_id])
-    response_class = describe_groups.DescribeGroupsResponse
-    response = yield from _ask(calls, ApiKey.DESCRIBE_GROUPS, request, response_class, group_id, deadline)
-    group = response.groups[0]
+def _described(
+    describe_one: Callable[[Any, BrokerMetadata], GroupDescription], calls: Calls
+) -> Callable[[int, Any, str], GroupDescription | KafkaError]:
+    def read(node: int, response: Any, group_id: str) -> GroupDescription | KafkaError:
+        group = next((group for group in response.groups if group.group_id == group_id), None)
+        if group is None:
+            return ProtocolError(f"the coordinator's response does not contain group {group_id!r}")
+        if group.error_code:
+            return for_code(group.error_code, group.error_message or f"group {group_id!r}")
+        coordinator = calls.metadata.broker(node)
+        if coordinator is None:
+            return ProtocolError(f"the coordinator of group {group_id!r} is not a known broker")
+        try:
+            return describe_one(group, coordinator)
+        except GroupIdNotFoundError as error:
+            return error
+
+    return read
+
+
+def _read_classic(group: describe_groups.DescribedGroup, coordinator: BrokerMetadata) -> GroupDescription:
     if group.group_state == "Dead":  # how brokers before DescribeGroups 6 say that there is none (KIP-1043)
-        raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
-    coordinator = yield from _coordinator_of(calls, group_id, deadline)
+        raise GroupIdNotFoundError(f"group {group.group_id!r} does not exist")
     members = tuple(_member(item, group.protocol_type) for item in group.members)
     return GroupDescription(
         group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
     )
 
 
-def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id])
-    response_class = consumer_group_describe.ConsumerGroupDescribeResponse
-    response = yield from _ask(calls, ApiKey.CONSUMER_GROUP_DESCRIBE, request, response_class, group_id, deadline)
-    group = response.groups[0]
-    coordinator = yield from _coordinator_of(calls, group_id, deadline)
+def _read_newer(group: consumer_group_describe.DescribedGroup, coordinator: BrokerMetadata) -> GroupDescription:
     members = tuple(
         MemberDescription(
             item.member_id,
@@ -161,12 +295,7 @@ def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[Group
     )
 
 
-def _describe_shared(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    request = share_group_describe.ShareGroupDescribeRequest(group_ids=[group_id])
-    response_class = share_group_describe.ShareGroupDescribeResponse
-    response = yield from _ask(calls, ApiKey.SHARE_GROUP_DESCRIBE, request, response_class, group_id, deadline)
-    group = response.groups[0]
-    coordinator = yield from _coordinator_of(calls, group_id, deadline)
+def _read_shared(group: share_group_describe.DescribedGroup, coordinator: BrokerMetadata) -> GroupDescription:
     members = tuple(
         MemberDescription(
             item.member_id,
@@ -191,38 +320,6 @@ def _describe_shared(calls: Calls, group_id: str, deadline: float) -> Steps[Grou
         group.group_epoch,
         group.assignment_epoch,
     )
-
-
-def _ask(
-    calls: Calls, api_key: ApiKey, request: Message, response_class: type[Described], group_id: str, deadline: float
-) -> Steps[Described]:
-    """Ask the coordinator to describe a group, and return a response that contains it."""
-
-    def check(response: Described) -> KafkaError | None:
-        if not response.groups:
-            return ProtocolError("the coordinator's response contains no group")
-        group = response.groups[0]
-        return for_code(group.error_code, group.error_message) if group.error_code else None
-
-    return (
-        yield from calls.call(
-            api_key,
-            request,
-            response_class,
-            deadline,
-            target=calls.coordinator(group_id),
-            check=check,
-            what=f"describing group {group_id!r}",
-        )
-    )
-
-
-def _coordinator_of(calls: Calls, group_id: str, deadline: float) -> Steps[BrokerMetadata]:
-    node = yield from calls.coordinator(group_id)(deadline)
-    coordinator = calls.metadata.broker(-1 if node is None else node)
-    if coordinator is None:
-        raise ProtocolError(f"the coordinator of group {group_id!r} is not a known broker")
-    return coordinator
 
 
 def _assigned(
@@ -311,41 +408,48 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
 
 
 def offsets_of(
-    calls: Calls, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: float
-) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
-    """Return the committed offsets of a group, for the given partitions or for all.
+    calls: Calls, wanted: Mapping[str, Collection[TopicPartition] | None], deadline: float
+) -> Steps[dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]]:
+    """Return the committed offsets of groups, for the given partitions or for all (None). An error is its result.
 
-    Partitions without a committed offset are left out.
+    Partitions without a committed offset are left out. A group that does not exist has none.
     """
-    wanted = None if partitions is None else list(partitions)
-    sent_version = offset_fetch.OffsetFetchRequest.MIN_VERSION
+    versions: dict[int, int] = {}  # by node, of the last request
 
-    def build(version: int) -> offset_fetch.OffsetFetchRequest:
-        nonlocal sent_version
-        sent_version = version
-        return offset_fetch_request(version, group_id=group_id, partitions=wanted, require_stable=False)
+    def ask(least: int) -> Callable[[int, list[str]], RequestFuture[ClientResponse]]:
+        def send(node: int, some: list[str]) -> RequestFuture[ClientResponse]:
+            def build(version: int) -> offset_fetch.OffsetFetchRequest:
+                versions[node] = version
+                asked = {group_id: wanted[group_id] for group_id in some}
+                return offset_fetch_request_of_groups(version, asked, require_stable=False)
 
-    def read(response: offset_fetch.OffsetFetchResponse) -> FetchedOffsets:
-        return read_offset_fetch(sent_version, response, group_id=group_id)
+            return calls.send(
+                node, ApiKey.OFFSET_FETCH, build, deadline, min_version=least, max_version=LAST_VERSION_WITH_NAMES
+            )
 
-    def check(response: offset_fetch.OffsetFetchResponse) -> KafkaError | None:
-        code = read(response).error_code
-        return for_code(code, f"group {group_id!r}") if code else None
+        return send
 
-    response = yield from calls.call(
-        ApiKey.OFFSET_FETCH,
-        build,
-        offset_fetch.OffsetFetchResponse,
-        deadline,
-        target=calls.coordinator(group_id),
-        check=check,
-        max_version=LAST_VERSION_WITH_NAMES,
-        what=f"reading the offsets of group {group_id!r}",
-    )
-    found = read(response)
-    for tp, code in found.errors.items():
-        raise for_code(code, str(tp))
-    return {tp: offset for tp, offset in found.offsets.items() if offset is not None}
+    def read(
+        node: int, response: offset_fetch.OffsetFetchResponse, group_id: str
+    ) -> dict[TopicPartition, OffsetAndMetadata] | KafkaError:
+        try:
+            found = read_offset_fetch(versions[node], response, group_id=group_id)
+        except ProtocolError as error:
+            return error
+        if found.error_code:
+            refused = for_code(found.error_code, f"group {group_id!r}")
+            return {} if isinstance(refused, GroupIdNotFoundError) else refused
+        for tp, code in found.errors.items():
+            return for_code(code, f"{tp} of group {group_id!r}")
+        return {tp: offset for tp, offset in found.offsets.items() if offset is not None}
+
+    what = "reading the offsets of groups"
+    if len(wanted) > 1:
+        try:
+            return (yield from _ask(calls, wanted, deadline, ask(FIRST_VERSION_WITH_GROUPS), read, what=what))
+        except UnsupportedVersionError:
+            pass
+    return (yield from _ask(calls, wanted, deadline, ask(0), read, what=what, most=1))
 
 
 def commit_offsets(

@@ -12,6 +12,7 @@ from typing import Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import Authorizer
+from pyconsumer.broker.access.rates import ClientRates
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import (
@@ -74,6 +75,7 @@ class Broker:
         share_partitions: the share partitions that this broker leads.
         transaction_coordinator: the coordinator of transactional ids.
         cluster: the interface by which transactions reach the other brokers.
+        rates: the rates of clients on this broker, against their quotas.
         recovery: the progress of :meth:`opening`.
     """
 
@@ -103,6 +105,7 @@ class Broker:
         self.fenced_endpoints = fenced_endpoints
         self.call_soon = call_soon
         self.authorizer = authorizer
+        self.rates = ClientRates(controller.quotas, config.integer)
         self.logs = LogManager(folder, clock, controller.is_deleted)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetcher = ReplicaFetcher(

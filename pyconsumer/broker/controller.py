@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.quotas import QuotaStore
+from pyconsumer.broker.access.rates import ClientRates
 from pyconsumer.broker.access.store import AclStore
 from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
@@ -121,7 +123,8 @@ class Controller:
         names: the names of topics by id.
         brokers: ids of the live nodes. ``registered`` has the ids of all nodes of the cluster.
         features: finalized version of each feature. Every change raises ``features_epoch``.
-        scram: the users that log in by SCRAM. ``acls`` has the rules for what users may do.
+        scram: the users that log in by SCRAM. ``acls`` has the rules for what users may do, and
+            ``quotas`` the bounds of how much. ``rates`` counts the partitions that clients create and delete.
         on_change: functions that are called with a topic's name after it was created, changed or deleted. Each may
             return its work as steps, between which other calls may run. If one raises, the error is logged, the other
             functions still run, and the caller who made the change does not see the error.
@@ -145,6 +148,8 @@ class Controller:
         self._next_producer_id = 0
         self.scram = ScramUsers(self._save)
         self.acls = AclStore(self._save)
+        self.quotas = QuotaStore(self._save)
+        self.rates = ClientRates(self.quotas, config.integer)
         self.features: dict[str, int] = {name: levels[1] for name, levels in SUPPORTED_FEATURES.items()}
         self.features_epoch = 0
         self.on_change: list[Callable[[str], Iterator[None] | None]] = []
@@ -196,6 +201,7 @@ class Controller:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
         self.scram.load(change)
         self.acls.load(change)
+        self.quotas.load(change)
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
         if "features" in change:
             # A feature that is not in the file has its version of a new cluster.
@@ -223,6 +229,7 @@ class Controller:
             "features_epoch": self.features_epoch,
             **self.scram.snapshot(),
             **self.acls.snapshot(),
+            **self.quotas.snapshot(),
             "deleted": {uuid_to_str(topic_id): sorted(nodes) for topic_id, nodes in self._deleted.items()},
             "topics": {name: topic_to_json(topic) for name, topic in self.topics.items()},
         }

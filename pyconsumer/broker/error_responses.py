@@ -66,6 +66,7 @@ _ALIASES = {
 #: Values beside an error code that are not their type's default, as Kafka has them.
 _AFTER_ERROR: dict[str, dict[str, Any]] = {
     "CreatableTopicResult": {"configs": None},
+    "DescribeClientQuotasResponse": {"entries": None},
     "PartitionData": {"high_watermark": -1, "records": b""},
     "PartitionProduceResponse": {"base_offset": -1},
 }

@@ -8,7 +8,7 @@ are made of: to group partitions by leader, to wait, to wait for newer metadata.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pyconsumer.clock import Clock
@@ -20,6 +20,7 @@ from pyconsumer.errors import (
     LeaderNotAvailableError,
     ProtocolError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
@@ -171,7 +172,7 @@ class Calls:
                     future = self.client.send(
                         chosen, api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
                     )
-                response = yield from self._settle(future, deadline, what or api_key.name)
+                response = yield from self.settle(future, deadline, what or api_key.name)
                 if isinstance(response, KafkaError):
                     error: KafkaError | None = response
                 else:
@@ -241,7 +242,7 @@ class Calls:
                 LeaderNotAvailableError(f"{min(leaderless)} has no leader") if leaderless else None
             )
             for node, group, future in sent:
-                response = yield from self._settle(future, deadline, what)
+                response = yield from self.settle(future, deadline, what)
                 if isinstance(response, KafkaError):  # a node that was lost leads no partition any more
                     if not response.retriable or failures >= self.retries or self.clock.now() >= deadline:
                         raise response
@@ -315,7 +316,7 @@ class Calls:
             raise KafkaTimeoutError("no time is left for another attempt")
         yield from wait_until(self.clock, self.clock.now() + min(self._backoff.delay(failures), left / 2))
 
-    def _settle(
+    def settle(
         self, future: RequestFuture[ClientResponse], deadline: float, what: str
     ) -> Steps[ClientResponse | KafkaError]:
         """Wait for a future. An error is returned, not raised.
@@ -418,6 +419,54 @@ class Calls:
     def transaction_coordinator(self, transactional_id: str) -> Target:
         """Return a target (see :meth:`call`): the coordinator of a transactional id."""
         return self._coordinator(transactional_id, f"transactional id {transactional_id!r}", of_transactions=True)
+
+    def coordinators(self, group_ids: Sequence[str], deadline: float) -> Steps[dict[str, int | KafkaError]]:
+        """Return the node that coordinates each group, or the group's error.
+
+        One request asks for all groups (KIP-699). Brokers before 3.0 are asked for one group at a time.
+
+        Raises:
+            KafkaTimeoutError: a group had no coordinator in time.
+        """
+        from pyconsumer.protocol.messages.find_coordinator import (
+            FIRST_VERSION_WITH_KEYS,
+            FindCoordinatorRequest,
+            FindCoordinatorResponse,
+        )
+        from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
+
+        found: dict[str, int | KafkaError] = {}
+
+        def build(version: int) -> FindCoordinatorRequest:
+            return find_coordinator_request(group_ids[0], version, more=group_ids[1:])
+
+        def check(response: FindCoordinatorResponse) -> KafkaError | None:
+            for group_id in group_ids:
+                try:
+                    found[group_id] = read_coordinator(group_id, FIRST_VERSION_WITH_KEYS, response).node_id
+                except KafkaError as error:
+                    if error.retriable:
+                        return error
+                    found[group_id] = error
+            return None
+
+        try:
+            yield from self.call(
+                ApiKey.FIND_COORDINATOR,
+                build,
+                FindCoordinatorResponse,
+                deadline,
+                check=check,
+                min_version=FIRST_VERSION_WITH_KEYS,
+                what="finding the coordinators of groups",
+            )
+        except UnsupportedVersionError:
+            for group_id in group_ids:
+                node = yield from self.coordinator(group_id)(deadline)
+                found[group_id] = -1 if node is None else node
+        for node in {node for node in found.values() if isinstance(node, int)}:
+            yield from self.node(node)(deadline)
+        return found
 
     def _coordinator(self, key: str, what: str, *, of_transactions: bool) -> Target:
         from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -58,6 +58,7 @@ class ApiKey(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     UPDATE_FEATURES = 57
@@ -144,6 +145,7 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiInfo("list_partition_reassignments", "ListPartitionReassignments", 0, 0, 0),
     ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: ApiInfo("describe_client_quotas", "DescribeClientQuotas", 0, 1, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: ApiInfo("alter_client_quotas", "AlterClientQuotas", 0, 1, 1),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ApiInfo(
         "describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ from pyconsumer.errors import (
     UnknownMemberIdError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.api import ApiKey, BrokerVersions
 from tests.behaviour.consumer_support import member
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -293,6 +293,48 @@ def test_an_empty_group_is_changed_and_deleted(
         admin.describe_groups([group_id])
     missing = admin.delete_groups([group_id], raise_errors=False)[group_id]
     assert isinstance(missing, GroupIdNotFoundError)
+
+
+@pytest.mark.parametrize("versions", ["newest", "one group in a request"])
+def test_many_groups_take_few_requests(
+    admin: KafkaAdminClient,
+    cluster: Cluster,
+    topic: str,
+    group_id: str,
+    versions: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if versions != "newest":  # as brokers before 3.0
+        newest = {int(ApiKey.FIND_COORDINATOR): 3, int(ApiKey.OFFSET_FETCH): 7}
+
+        def older(keys: Iterable[tuple[int, int, int]]) -> BrokerVersions:
+            return BrokerVersions({key: (first, min(last, newest.get(key, last))) for key, first, last in keys})
+
+        monkeypatch.setattr(BrokerVersions, "of", older)
+    names = [f"{group_id}-{n}" for n in range(30 if versions == "newest" else 3)]
+    tp = TopicPartition(topic, 0)
+    for n, name in enumerate(names):
+        admin.alter_group_offsets(name, {tp: OffsetAndMetadata(n)})
+
+    def requests() -> float:
+        return admin.metrics()["admin-client-metrics"]["request-total"] or 0.0
+
+    with member(cluster, names[0], topic, group_protocol="consumer") as consumer:
+        consumer.commit({tp: OffsetAndMetadata(5)})
+        before = requests()
+        described = admin.describe_groups(names)
+        assert [(group.group_id, len(group.members)) for group in described.values()] == [
+            (name, int(name == names[0])) for name in names
+        ]
+        assert described[names[0]].group_type == "consumer"
+        found = admin.list_offsets_of_groups([*names, f"{group_id}-missing"])
+        assert {name: offsets[tp].offset for name, offsets in found.items() if offsets} == {
+            name: n or 5 for n, name in enumerate(names)
+        }
+        assert found[f"{group_id}-missing"] == {}
+        assert (requests() - before <= 8) == (versions == "newest")
+    with pytest.raises(GroupIdNotFoundError, match="missing"):
+        admin.describe_groups([*names, f"{group_id}-missing"])
 
 
 def test_offsets_of_a_group_that_never_was(admin: KafkaAdminClient, group_id: str) -> None:

@@ -24,13 +24,13 @@ from tests.support.process import GuardedProcess, wait_until
 
 DASHBOARD = Path(__file__).parents[2] / "examples" / "grafana_dashboard.json"
 _CONFIG = """\
-global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 10m}}
+global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 10m}}
 scrape_configs:
 - {{job_name: clients, static_configs: [{{targets: ["127.0.0.1:{clients}"]}}]}}
 - {{job_name: groups, static_configs: [{{targets: ["127.0.0.1:{groups}"]}}]}}
 """
 #: The variables of the dashboard and of Grafana.
-_VARIABLES = {"$client_id": "dashboard-.*", "$consumergroup": ".*", "$__rate_interval": "10s"}
+_VARIABLES = {"$client_id": "dashboard-.*", "$consumergroup": ".*", "$__rate_interval": "20s"}
 
 
 def expressions() -> dict[str, str]:
@@ -94,7 +94,7 @@ def prometheus(cluster: Cluster, topic: str, group_id: str, tmp_path: Path) -> I
         ) as consumer,
         KafkaAdminClient(bootstrap_servers=servers, client_id="dashboard-boss") as admin,
         serve(0) as clients,
-        serve_collector(GroupLags(admin, ".*", "", 30_000), 0, "127.0.0.1") as groups,
+        serve_collector(GroupLags(admin, f"{group_id}.*", "", 30_000), 0, "127.0.0.1") as groups,
     ):
         admin.alter_group_offsets(f"{group_id}-2", {TopicPartition(topic, 0): OffsetAndMetadata(0)})
         running = Prometheus(tmp_path, program, clients.port, groups.port)

@@ -2,7 +2,8 @@
 
 ``python -m tests.support.aiokafka_member SETTINGS TOPIC COMMITS SEED`` prints a JSON list for each step, before the
 next one begins: ``["ready"]``, ``["begin", partition, [offsets]]``, ``["done", partition, [offsets]]`` when it has
-worked on these records, ``["committed", partition, offset]``. ``COMMITS`` is ``auto`` or ``manual``.
+worked on these records, ``["committed", partition, offset]``, and ``["assigned", generation]`` when the group has
+assigned partitions. ``COMMITS`` is ``auto`` or ``manual``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import sys
 from typing import Any
 
-from pyconsumer.compat.aiokafka import AIOKafkaConsumer, TopicPartition
+from pyconsumer.compat.aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from pyconsumer.errors import CommitFailedError, IllegalStateError, RebalanceInProgressError
 
 LONGEST_WORK_S = 0.4
@@ -23,6 +24,19 @@ LONGEST_WORK_S = 0.4
 def tell(*step: object) -> None:
     """Print a step at once."""
     os.write(1, json.dumps(step).encode() + b"\n")
+
+
+class Listener(ConsumerRebalanceListener):
+    """Tells of each assignment."""
+
+    def __init__(self, consumer: AIOKafkaConsumer) -> None:
+        self._consumer = consumer
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        """Do nothing."""
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        tell("assigned", self._consumer._coordinator.generation)
 
 
 async def work(consumer: AIOKafkaConsumer, records: dict[TopicPartition, list[Any]], *, manual: bool) -> None:
@@ -46,7 +60,8 @@ async def work(consumer: AIOKafkaConsumer, records: dict[TopicPartition, list[An
 async def main() -> None:
     settings, topic, commits, seed = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
     random.seed(seed)
-    consumer = AIOKafkaConsumer(topic, enable_auto_commit=commits == "auto", auto_commit_interval_ms=200, **settings)
+    consumer = AIOKafkaConsumer(enable_auto_commit=commits == "auto", auto_commit_interval_ms=200, **settings)
+    consumer.subscribe([topic], listener=Listener(consumer))
     await consumer.start()
     tell("ready")
     while True:

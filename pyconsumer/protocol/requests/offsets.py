@@ -1,8 +1,8 @@
 """OffsetCommit and OffsetFetch for one group, in every version.
 
 Differences between versions: topic ids replace names in 10 (both APIs). OffsetFetch has an error code for the whole
-group since 2 (before, each partition has it), ``require_stable`` since 7 (KIP-447) and several groups since 8 (here it
-is always one).
+group since 2 (before, each partition has it), ``require_stable`` since 7 (KIP-447) and several groups since 8
+(KIP-709).
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
+    "FIRST_VERSION_WITH_GROUPS",
     "LAST_VERSION_WITH_NAMES",
     "FetchedOffsets",
     "newest_version",
     "offset_commit_request",
     "offset_fetch_request",
+    "offset_fetch_request_of_groups",
     "read_offset_commit",
     "read_offset_fetch",
     "topic_ids",
@@ -42,7 +44,9 @@ __all__ = [
 LAST_VERSION_WITH_NAMES = FIRST_VERSION_WITH_TOPIC_IDS - 1
 """The newest version of OffsetCommit and OffsetFetch for a topic whose id is unknown."""
 
-_FIRST_VERSION_WITH_GROUPS = 8
+FIRST_VERSION_WITH_GROUPS = 8
+"""The first version of OffsetFetch that can ask for several groups (KIP-709)."""
+
 _FIRST_VERSION_WITH_STABLE = 7
 _FIRST_VERSION_WITH_ALL_PARTITIONS = 2
 
@@ -164,7 +168,7 @@ def offset_fetch_request(
             numbers.setdefault(topic, []).append(partition)
     elif version < _FIRST_VERSION_WITH_ALL_PARTITIONS:
         raise UnsupportedVersionError("the broker cannot list all offsets of a group (OffsetFetch 2 is needed)")
-    if version < _FIRST_VERSION_WITH_GROUPS:
+    if version < FIRST_VERSION_WITH_GROUPS:
         old = None if numbers is None else [OffsetFetchRequestTopic(name, found) for name, found in numbers.items()]
         return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=stable)
     by_id = ids if ids and version >= FIRST_VERSION_WITH_TOPIC_IDS else None
@@ -176,6 +180,25 @@ def offset_fetch_request(
         ]
     group = OffsetFetchRequestGroup(group_id=group_id, member_id=member_id, member_epoch=member_epoch, topics=topics)
     return OffsetFetchRequest(groups=[group], require_stable=stable)
+
+
+def offset_fetch_request_of_groups(
+    version: int, wanted: Mapping[str, Collection[TopicPartition] | None], *, require_stable: bool
+) -> OffsetFetchRequest:
+    """Return an OffsetFetch request for several groups. See :func:`offset_fetch_request`.
+
+    Args:
+        wanted: the partitions of each group, or None for all. Versions before 8 take one group.
+    """
+    requests = [
+        offset_fetch_request(version, group_id=group_id, partitions=partitions, require_stable=require_stable)
+        for group_id, partitions in wanted.items()
+    ]
+    if version < FIRST_VERSION_WITH_GROUPS:
+        (request,) = requests
+        return request
+    groups = [group for request in requests for group in request.groups]
+    return OffsetFetchRequest(groups=groups, require_stable=requests[0].require_stable)
 
 
 def read_offset_fetch(
@@ -196,7 +219,7 @@ def read_offset_fetch(
         else:
             offsets[tp] = OffsetAndMetadata(offset, metadata or "", epoch) if offset >= 0 else None
 
-    if version < _FIRST_VERSION_WITH_GROUPS:
+    if version < FIRST_VERSION_WITH_GROUPS:
         for old in response.topics:
             for p in old.partitions:
                 take(
