@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -224,3 +225,27 @@ def test_kafkas_verifiable_share_consumer_and_its_speed_test_read(world: ShareWo
         *(*servers, "--topic", topic, "--group", other.group, "--num-records", "1000", "--timeout", "20000"),
     )
     assert re.search(r", 1000, ", speed.stdout), speed.stdout
+
+
+@pytest.mark.kafka
+def test_kafkas_tool_reads_the_state_that_is_stored(
+    certificates: Certificates, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    cluster = start_cluster("embedded", certificates, config=SHARE_CONFIG, data_dir=tmp_path)
+    world = ShareWorld(cluster, "blocking")
+    world.set_group(share_auto_offset_reset="earliest")
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(5)])
+    assert read_all(world, topic, 5) == list(range(5))
+    world.close()
+    cluster.stop()
+    files = [path for path in tmp_path.rglob("__share_group_state-*/*.log") if path.stat().st_size]
+    (file,) = files
+    dump = kafka_tools.run("DumpLogSegments", "--share-group-state-decoder", "--files", str(file)).stdout
+    assert f'"groupId":"{world.group}"' in dump
+    assert '"stateBatches":[{"firstOffset":0,"lastOffset":4,"deliveryState":2,"deliveryCount":1}]' in dump
+    assert "CorruptRecord" not in dump
+    (offsets,) = [path for path in tmp_path.rglob("__consumer_offsets-*/*.log") if path.stat().st_size]
+    dump = kafka_tools.run("DumpLogSegments", "--offsets-decoder", "--files", str(offsets)).stdout
+    assert '"subscribedTopicNames":["' + topic in dump
+    assert '"initializedTopics":[{"topicId"' in dump
