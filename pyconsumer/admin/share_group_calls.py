@@ -1,4 +1,7 @@
-"""The admin client's calls for the offsets of share groups (KIP-932). The steps are in :mod:`.share_groups`."""
+"""The admin client's calls for the offsets of share groups (KIP-932).
+
+The steps are in :mod:`.share_groups`, which is imported by the first call: few programs need it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from pyconsumer.admin import share_groups
 from pyconsumer.admin.types import ShareOffset
 from pyconsumer.network.calls import Calls
 from pyconsumer.structs import TopicPartition
@@ -38,6 +40,8 @@ class ShareGroupCalls(ABC):
             for tp, found in admin.list_share_group_offsets("mailers").items():
                 print(tp, found.start_offset, found.lag)
         """
+        from pyconsumer.admin import share_groups
+
         wanted = None if partitions is None else list(partitions)
         return self._run(lambda until: share_groups.offsets_of(self._calls, group_id, wanted, until), timeout_ms)
 
@@ -53,6 +57,8 @@ class ShareGroupCalls(ABC):
 
             admin.alter_share_group_offsets("mailers", {TopicPartition("mails", 0): 0})
         """
+        from pyconsumer.admin import share_groups
+
         return self._run(lambda until: share_groups.alter_offsets(self._calls, group_id, offsets, until), timeout_ms)
 
     def delete_share_group_offsets(
@@ -69,5 +75,9 @@ class ShareGroupCalls(ABC):
 
             admin.delete_share_group_offsets("mailers", ["mails"])
         """
+        from pyconsumer.admin import share_groups
+
+        if isinstance(topics, str):
+            raise TypeError(f"a list of names is needed, not the string {topics!r}")
         wanted = list(topics)
         return self._run(lambda until: share_groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)

@@ -177,7 +177,7 @@ def _find_coordinator(kind: int) -> Build:
 def _find_share_coordinator(version: int, world: World, names: Names) -> Any:
     if version < 6:
         return _find_coordinator(0)(version, world, names)
-    key = f"g:{uuid_to_str(world.topic_id)}:0"
+    key = f"g:{uuid_to_str(b'T' * 16)}:0"
     return find_coordinator.FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
 
 
@@ -187,7 +187,6 @@ def _share_fetch(version: int, world: World, names: Names) -> Any:
         member_id="D" * 22,
         max_records=1,
         batch_size=1,
-        topics=[share_fetch.FetchTopic(topic_id=world.topic_id, partitions=[share_fetch.FetchPartition(0)])],
     )
 
 

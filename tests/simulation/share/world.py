@@ -144,7 +144,7 @@ class World:
         self.timer.run_due(self.clock.now())
 
     def advance(self, seconds: float) -> None:
-        """Move the clock, and run what is due at its time."""
+        """Move the clock, and run the timers that are due on the way."""
         until = self.clock.now() + seconds
         while True:
             due = self.timer.next_deadline()
@@ -160,7 +160,7 @@ class World:
     def broken(self, text: str) -> None:
         raise BrokenRule("\n".join([*self.trace, text, repr(self.share), *map(repr, self.share.runs)]))
 
-    # --- what happens
+    # --- the actions
 
     def produce(self) -> None:
         count = self.random.randint(1, 12)
@@ -184,7 +184,7 @@ class World:
         self.note(f"the log starts at {self.log_start}")
 
     def fetch(self, member: str, most: int | None = None) -> list[int]:
-        """Let a member fetch. Return what it got."""
+        """Let a member fetch. Return the offsets that it got."""
         share = self.share
         if share.is_over:
             share = self.share = self._new_leader()
@@ -237,7 +237,7 @@ class World:
         self.held[member].add(offset)
 
     def acknowledge(self, member: str, kind: AcknowledgeType | None = None, part: bool = True) -> None:
-        """Let a member acknowledge some of what it believes to hold."""
+        """Let a member acknowledge some records that it believes to hold."""
         mine = sorted(self.held[member])
         if not mine:
             return
@@ -278,7 +278,7 @@ class World:
             result.on_done(on_result)
 
     def leave(self, member: str) -> None:
-        """End the session of a member. What it holds is released."""
+        """End the session of a member, which releases its records."""
         self.note(f"{member} goes away")
         for offset, (holder, _) in list(self.locks.items()):
             if holder == member:
