@@ -28,7 +28,6 @@ from pyconsumer.protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
-    share_group_describe,
 )
 from pyconsumer.protocol.requests.offsets import (
     FIRST_VERSION_WITH_GROUPS,
@@ -43,6 +42,7 @@ from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.network.client_requests import ClientResponse
     from pyconsumer.network.futures import RequestFuture, Steps
+    from pyconsumer.protocol.messages import share_group_describe
 
 __all__ = [
     "commit_offsets",
@@ -152,6 +152,8 @@ def describe_all(
     shared = [group_id for group_id, found in others.items() if isinstance(found, GroupIdNotFoundError)]
     if not shared:
         return {**classic, **others}
+    from pyconsumer.protocol.messages import share_group_describe  # few programs need it
+
     try:
         last = yield from _ask(
             calls,
