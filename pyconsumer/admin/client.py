@@ -17,6 +17,7 @@ from pyconsumer.admin import access, configs, delegation_tokens, groups, quotas,
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.delegation_tokens import DelegationToken
 from pyconsumer.admin.outcomes import names_of, raising, results_of
+from pyconsumer.admin.share_group_calls import ShareGroupCalls
 from pyconsumer.admin.types import (
     AclDeletion,
     ClusterDescription,
@@ -64,7 +65,7 @@ _OFFSET_SPECS = tuple(OffsetSpec)
 _ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
-class KafkaAdminClient:
+class KafkaAdminClient(ShareGroupCalls):
     """Manages topics, groups and settings of a cluster.
 
     Args:
@@ -384,7 +385,7 @@ class KafkaAdminClient:
         Both the classic and the consumer protocol (KIP-848) are supported.
 
         Raises:
-            GroupIdNotFoundError: a group does not exist, or is a share or streams group.
+            GroupIdNotFoundError: a group does not exist, or is a streams group.
 
         Example::
 

@@ -42,8 +42,18 @@ from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.network.client_requests import ClientResponse
     from pyconsumer.network.futures import RequestFuture, Steps
+    from pyconsumer.protocol.messages import share_group_describe
 
-__all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "describe_all", "list_all", "offsets_of"]
+__all__ = [
+    "commit_offsets",
+    "delete",
+    "delete_offsets",
+    "describe",
+    "describe_all",
+    "list_all",
+    "naming_members",
+    "offsets_of",
+]
 
 #: Of ConsumerGroupDescribe 1 (KIP-1099).
 _MEMBER_TYPES = {0: "classic", 1: "consumer"}
@@ -103,7 +113,9 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
 def describe_all(
     calls: Calls, group_ids: Iterable[str], deadline: float
 ) -> Steps[dict[str, GroupDescription | KafkaError]]:
-    """Describe groups of the classic or of the consumer protocol (KIP-848). An error of a group is its result.
+    """Describe groups of the classic or of the consumer protocol (KIP-848), and share groups (KIP-932).
+
+    An error of a group is its result.
 
     The error is ``GroupIdNotFoundError`` if there is no such group, or if it has another type.
     """
@@ -137,7 +149,30 @@ def describe_all(
         )
     except UnsupportedVersionError:
         return classic
-    return {**classic, **others}
+    shared = [group_id for group_id, found in others.items() if isinstance(found, GroupIdNotFoundError)]
+    if not shared:
+        return {**classic, **others}
+    from pyconsumer.protocol.messages import share_group_describe  # few programs need it
+
+    try:
+        last = yield from _ask(
+            calls,
+            shared,
+            deadline,
+            lambda node, some: calls.send(
+                node,
+                ApiKey.SHARE_GROUP_DESCRIBE,
+                share_group_describe.ShareGroupDescribeRequest(group_ids=some),
+                deadline,
+            ),
+            _described(_read_shared, calls),
+            what="describing groups",
+        )
+    except UnsupportedVersionError:
+        last = {}
+    # If there is no such group at all, the older error says so.
+    last = {group_id: found for group_id, found in last.items() if not isinstance(found, GroupIdNotFoundError)}
+    return {**classic, **others, **last}
 
 
 def _ask(
@@ -262,7 +297,36 @@ def _read_newer(group: consumer_group_describe.DescribedGroup, coordinator: Brok
     )
 
 
-def _assigned(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+def _read_shared(group: share_group_describe.DescribedGroup, coordinator: BrokerMetadata) -> GroupDescription:
+    members = tuple(
+        MemberDescription(
+            item.member_id,
+            None,
+            item.client_id,
+            item.client_host,
+            _assigned(item.assignment),
+            tuple(sorted(item.subscribed_topic_names)),
+            item.member_epoch,
+            rack_id=item.rack_id,
+        )
+        for item in group.members
+    )
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "share",
+        group.assignor_name,
+        members,
+        coordinator,
+        "share",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _assigned(
+    assignment: consumer_group_describe.Assignment | share_group_describe.Assignment,
+) -> tuple[TopicPartition, ...]:
     return tuple(
         sorted(
             TopicPartition(entry.topic_name, partition)
@@ -298,7 +362,7 @@ def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> M
     )
 
 
-def _naming_members(
+def naming_members(
     call: Steps[object], refusal: type[KafkaError], advice: str, calls: Calls, group_id: str, deadline: float
 ) -> Steps[None]:
     """Make a call that fails while the group has members. The error names them and the remedy.
@@ -342,7 +406,7 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
         what=f"deleting group {group_id!r}",
     )
     advice = "stop them before it is deleted"
-    yield from _naming_members(call, NonEmptyGroupError, advice, calls, group_id, deadline)
+    yield from naming_members(call, NonEmptyGroupError, advice, calls, group_id, deadline)
 
 
 def offsets_of(
@@ -417,7 +481,7 @@ def commit_offsets(
         what=f"setting the offsets of group {group_id!r}",
     )
     advice = "stop them, or have one of them seek and commit"
-    yield from _naming_members(call, UnknownMemberIdError, advice, calls, group_id, deadline)
+    yield from naming_members(call, UnknownMemberIdError, advice, calls, group_id, deadline)
 
 
 def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartition], deadline: float) -> Steps[None]:
@@ -451,4 +515,4 @@ def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartit
         what=f"forgetting offsets of group {group_id!r}",
     )
     advice = "stop those that read these topics"
-    yield from _naming_members(call, GroupSubscribedToTopicError, advice, calls, group_id, deadline)
+    yield from naming_members(call, GroupSubscribedToTopicError, advice, calls, group_id, deadline)

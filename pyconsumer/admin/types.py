@@ -25,6 +25,7 @@ __all__ = [
     "NewTopic",
     "OffsetSpec",
     "ScramUserDescription",
+    "ShareOffset",
     "TopicDescription",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
@@ -136,8 +137,9 @@ class GroupDescription:
     ``state`` is a word such as ``Stable`` or ``Empty``.
 
     Attributes:
-        group_type: ``classic``, or ``consumer`` for a group of the consumer protocol (KIP-848).
-        epoch: the epoch of a group of type ``consumer``. Each change of members, subscriptions or topics raises it.
+        group_type: ``classic``, ``consumer`` for a group of the consumer protocol (KIP-848), or ``share``.
+        epoch: the epoch of a group of type ``consumer`` or ``share``. Each change of members, subscriptions or topics
+            raises it.
         assignment_epoch: the group epoch for which the present target assignment was made.
     """
 
@@ -169,6 +171,19 @@ class GroupDescription:
         if len(self.members) > _MOST_NAMED:
             shown.append("...")
         return f"is {self.state} with {self.size}: {', '.join(shown)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOffset:
+    """The beginning of a share partition: the first record that its group has not finished.
+
+    Attributes:
+        lag: how many records are not finished. None if unknown (brokers before Kafka 4.3 do not tell).
+    """
+
+    start_offset: int
+    leader_epoch: int
+    lag: int | None
 
 
 @dataclass(frozen=True, slots=True)

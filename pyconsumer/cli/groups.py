@@ -44,7 +44,7 @@ command.add_command(export)
 @json_option
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only groups in this state, such as Stable.")
 @click.option(
-    "--type", "types", multiple=True, metavar="TYPE", help="Only groups of this protocol: classic or consumer."
+    "--type", "types", multiple=True, metavar="TYPE", help="Only groups of this type: classic, consumer or share."
 )
 @click.option("--with-settings", is_flag=True, help="Only groups with settings of their own (Kafka 4.1 and newer).")
 def list_groups(
@@ -137,7 +137,7 @@ def alter(
     timeout_ms: int,
     json_output: bool,
 ) -> None:
-    """Change settings of a group of the consumer protocol (KIP-848), and show all of them."""
+    """Change settings of a group of the consumer protocol (KIP-848) or of a share group, and show all of them."""
     changes: dict[str, str | None] = dict.fromkeys(removed)
     for value in values:
         key, equals, text = value.partition("=")
@@ -212,7 +212,11 @@ def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool = Fals
 def _print(out: Console, group: GroupDescription, rows: list[Row], *, lag_time: bool = False) -> None:
     node = group.coordinator
     kind = f"type {group.group_type or 'unknown'}"
-    if group.protocol_type not in ("", "consumer"):  # a classic group may be of other things, such as Connect's workers
+    if group.protocol_type not in (
+        "",
+        "consumer",
+        "share",
+    ):  # a classic group may be of other things, such as Connect's workers
         kind += f", protocol type {group.protocol_type}"
     if group.epoch is not None:
         kind += f", epoch {group.epoch}"

@@ -22,7 +22,8 @@ class Row:
 
     None stands for: no committed offset, an unknown end, no owner. ``finished`` are the runs of records above the
     committed offset that workers have finished already, from the commit's metadata. ``lag_time`` is the age in seconds
-    of the first uncommitted record, None if it was not asked for.
+    of the first uncommitted record, None if it was not asked for. ``unfinished`` is the number of records that a share
+    group has not finished. ``committed`` is the first of them.
     """
 
     partition: TopicPartition
@@ -31,10 +32,13 @@ class Row:
     owner: MemberDescription | None
     finished: tuple[FinishedRun, ...] = ()
     lag_time: float | None = None
+    unfinished: int | None = None
 
     @property
     def lag(self) -> int | None:
         """The number of offsets that are left to read. None if unknown."""
+        if self.unfinished is not None:
+            return self.unfinished
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
@@ -44,9 +48,25 @@ def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: i
     Raises:
         KafkaError: the cluster could not be reached in time, or access was denied.
     """
+    if group.group_type == "share":
+        return _shared_positions(admin, group, timeout_ms)
     committed = admin.list_group_offsets(group.group_id, timeout_ms=timeout_ms)
     assigned = {tp for member in group.members for tp in member.assignment}
     return rows_of(group, committed, ends_of(admin, sorted(set(committed) | assigned), timeout_ms))
+
+
+def _shared_positions(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:
+    """Return the progress of a share group. A partition may have several members, so it has no owner."""
+    starts = admin.list_share_group_offsets(group.group_id, timeout_ms=timeout_ms)
+    assigned = {tp for member in group.members for tp in member.assignment}
+    wanted = sorted(set(starts) | assigned)
+    ends = ends_of(admin, wanted, timeout_ms)
+    rows = []
+    for tp in wanted:
+        found = starts.get(tp)
+        unfinished = None if found is None else found.lag
+        rows.append(Row(tp, None if found is None else found.start_offset, ends.get(tp), None, unfinished=unfinished))
+    return rows
 
 
 def rows_of(

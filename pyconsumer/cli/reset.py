@@ -139,19 +139,25 @@ def reset_offsets(
             "exactly one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by is required"
         )
     with KafkaAdminClient(client_options(servers, settings) | {"default_api_timeout_ms": timeout_ms}) as admin:
-        refuse_members(admin, group)
-        moves = plan(admin, group, wanted, given[0])
-        if execute:
+        is_shared = refuse_members(admin, group)
+        moves = plan(admin, group, wanted, given[0], is_shared=is_shared)
+        if execute and is_shared:
+            admin.alter_share_group_offsets(group, {move.partition: move.new for move in moves})
+        elif execute:
             admin.alter_group_offsets(group, {move.partition: OffsetAndMetadata(move.new) for move in moves})
     _show(group, moves, executed=execute, json_output=json_output)
 
 
-def refuse_members(admin: KafkaAdminClient, group: str) -> None:
+def refuse_members(admin: KafkaAdminClient, group: str) -> bool:
     """Check that the group has no members. Members would overwrite the new offsets by their own commits.
+
+    Returns:
+        True if it is a share group.
 
     Raises:
         click.ClickException: the group has members.
     """
+    is_shared = False
     try:
         found = admin.describe_groups([group])[group]
     except GroupIdNotFoundError:
@@ -159,15 +165,17 @@ def refuse_members(admin: KafkaAdminClient, group: str) -> None:
         state = next((item.state for item in admin.list_groups() if item.group_id == group), "")
         who = f"is {state}"
     else:
+        is_shared = found.group_type == "share"
         state = found.state
         who = found.who() or f"is {state}"
     if state not in _WITHOUT_MEMBERS:
         raise click.ClickException(
             f"group {group!r} {who}. Offsets can be reset only if it has no members: stop them and try again"
         )
+    return is_shared
 
 
-def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) -> list[Move]:
+def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target, *, is_shared: bool = False) -> list[Move]:
     """Return the changes, in the order of partitions.
 
     Args:
@@ -176,7 +184,10 @@ def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) ->
     Raises:
         click.ClickException: a partition does not exist, or has no committed offset that could be shifted.
     """
-    committed = {tp: found.offset for tp, found in admin.list_group_offsets(group).items()}
+    if is_shared:
+        committed = {tp: found.start_offset for tp, found in admin.list_share_group_offsets(group).items()}
+    else:
+        committed = {tp: found.offset for tp, found in admin.list_group_offsets(group).items()}
     partitions = _existing(admin, wanted) if wanted else _still_there(admin, group, committed)
     missing = [tp for tp in partitions if tp not in committed]
     if target.option == "--shift-by" and missing:

@@ -22,6 +22,7 @@ from pyconsumer.protocol.messages import (
     add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
+    alter_share_group_offsets,
     alter_user_scram_credentials,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -31,6 +32,8 @@ from pyconsumer.protocol.messages import (
     delete_acls,
     delete_groups,
     delete_records,
+    delete_share_group_offsets,
+    delete_share_group_state,
     delete_topics,
     describe_acls,
     describe_client_quotas,
@@ -39,6 +42,7 @@ from pyconsumer.protocol.messages import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_share_group_offsets,
     describe_transactions,
     describe_user_scram_credentials,
     elect_leaders,
@@ -48,6 +52,7 @@ from pyconsumer.protocol.messages import (
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
+    initialize_share_group_state,
     join_group,
     leave_group,
     list_config_resources,
@@ -61,12 +66,19 @@ from pyconsumer.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    read_share_group_state,
+    read_share_group_state_summary,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
     update_features,
+    write_share_group_state,
     write_txn_markers,
 )
-from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
 from tests.behaviour.access_support import as_alice, authorized_cluster, codes, set_acls
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
@@ -160,6 +172,26 @@ def _find_coordinator(kind: int) -> Build:
         return find_coordinator.FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
 
     return build
+
+
+def _find_share_coordinator(version: int, world: World, names: Names) -> Any:
+    if version < 6:
+        return _find_coordinator(0)(version, world, names)
+    key = f"g:{uuid_to_str(b'T' * 16)}:0"
+    return find_coordinator.FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
+
+
+def _share_fetch(version: int, world: World, names: Names) -> Any:
+    return share_fetch.ShareFetchRequest(
+        group_id=names.group,
+        member_id="D" * 22,
+        max_records=1,
+        batch_size=1,
+    )
+
+
+def _share_state(build: Callable[[bytes], Any]) -> Build:
+    return lambda version, world, names: build(world.topic_id)
 
 
 def _join_group(version: int, world: World, names: Names) -> Any:
@@ -447,6 +479,131 @@ CASES: dict[str, tuple[ApiKey, Build]] = {
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         plain(lambda names: consumer_group_describe.ConsumerGroupDescribeRequest(["g-new"], True)),
     ),
+    "FindCoordinator of a share partition": (ApiKey.FIND_COORDINATOR, _find_share_coordinator),
+    "ShareGroupHeartbeat": (
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        plain(
+            lambda names: share_group_heartbeat.ShareGroupHeartbeatRequest(
+                group_id=names.group, member_id="C" * 22, subscribed_topic_names=["t"]
+            )
+        ),
+    ),
+    "ShareGroupDescribe": (
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        plain(lambda names: share_group_describe.ShareGroupDescribeRequest(["g-share"], True)),
+    ),
+    "ShareFetch": (ApiKey.SHARE_FETCH, _share_fetch),
+    "ShareAcknowledge": (
+        ApiKey.SHARE_ACKNOWLEDGE,
+        plain(
+            lambda names: share_acknowledge.ShareAcknowledgeRequest(
+                group_id=names.group, member_id="D" * 22, share_session_epoch=1
+            )
+        ),
+    ),
+    "InitializeShareGroupState": (
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        _share_state(
+            lambda topic_id: initialize_share_group_state.InitializeShareGroupStateRequest(
+                group_id="g",
+                topics=[
+                    initialize_share_group_state.InitializeStateData(
+                        topic_id=topic_id, partitions=[initialize_share_group_state.PartitionData(0, 1, -1)]
+                    )
+                ],
+            )
+        ),
+    ),
+    "ReadShareGroupState": (
+        ApiKey.READ_SHARE_GROUP_STATE,
+        _share_state(
+            lambda topic_id: read_share_group_state.ReadShareGroupStateRequest(
+                group_id="g",
+                topics=[
+                    read_share_group_state.ReadStateData(
+                        topic_id=topic_id, partitions=[read_share_group_state.PartitionData(0, -1)]
+                    )
+                ],
+            )
+        ),
+    ),
+    "WriteShareGroupState": (
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        _share_state(
+            lambda topic_id: write_share_group_state.WriteShareGroupStateRequest(
+                group_id="g",
+                topics=[
+                    write_share_group_state.WriteStateData(
+                        topic_id=topic_id,
+                        partitions=[
+                            write_share_group_state.PartitionData(
+                                0, 1, -1, 0, 0, [write_share_group_state.StateBatch()]
+                            )
+                        ],
+                    )
+                ],
+            )
+        ),
+    ),
+    "DeleteShareGroupState": (
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        _share_state(
+            lambda topic_id: delete_share_group_state.DeleteShareGroupStateRequest(
+                group_id="g",
+                topics=[
+                    delete_share_group_state.DeleteStateData(
+                        topic_id=topic_id, partitions=[delete_share_group_state.PartitionData(0)]
+                    )
+                ],
+            )
+        ),
+    ),
+    "ReadShareGroupStateSummary": (
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        _share_state(
+            lambda topic_id: read_share_group_state_summary.ReadShareGroupStateSummaryRequest(
+                group_id="g",
+                topics=[
+                    read_share_group_state_summary.ReadStateSummaryData(
+                        topic_id=topic_id, partitions=[read_share_group_state_summary.PartitionData(0, -1)]
+                    )
+                ],
+            )
+        ),
+    ),
+    "DescribeShareGroupOffsets": (
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        plain(
+            lambda names: describe_share_group_offsets.DescribeShareGroupOffsetsRequest(
+                [
+                    describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+                        "g", [describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic("t", [0])]
+                    )
+                ]
+            )
+        ),
+    ),
+    "AlterShareGroupOffsets": (
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        plain(
+            lambda names: alter_share_group_offsets.AlterShareGroupOffsetsRequest(
+                names.group,
+                [
+                    alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
+                        "t", [alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(0, 0)]
+                    )
+                ],
+            )
+        ),
+    ),
+    "DeleteShareGroupOffsets": (
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        plain(
+            lambda names: delete_share_group_offsets.DeleteShareGroupOffsetsRequest(
+                "g-share", [delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic("t")]
+            )
+        ),
+    ),
     "ListConfigResources": (
         ApiKey.LIST_CONFIG_RESOURCES,
         lambda version, world, names: list_config_resources.ListConfigResourcesRequest([2] if version else []),
@@ -519,6 +676,11 @@ def prepare(admin: RawClient) -> None:
             rebalance_timeout_ms=600_000,
             subscribed_topic_names=["t"],
             topic_partitions=[],
+        )
+    )
+    ask(
+        share_group_heartbeat.ShareGroupHeartbeatRequest(
+            group_id="g-share", member_id="B" * 22, subscribed_topic_names=["t"]
         )
     )
 

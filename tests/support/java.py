@@ -88,12 +88,15 @@ _CLASSES = {
     "LeaderElectionCommand": "org.apache.kafka.tools.LeaderElectionCommand",
     "LogDirsCommand": "org.apache.kafka.tools.LogDirsCommand",
     "ProducerPerformance": "org.apache.kafka.tools.ProducerPerformance",
+    "ShareConsumerPerformance": "org.apache.kafka.tools.ShareConsumerPerformance",
+    "ShareGroupCommand": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "StorageTool": "kafka.tools.StorageTool",
     "TopicCommand": "org.apache.kafka.tools.TopicCommand",
     "TransactionalMessageCopier": "org.apache.kafka.tools.TransactionalMessageCopier",
     "TransactionsCommand": "org.apache.kafka.tools.TransactionsCommand",
     "VerifiableConsumer": "org.apache.kafka.tools.VerifiableConsumer",
     "VerifiableProducer": "org.apache.kafka.tools.VerifiableProducer",
+    "VerifiableShareConsumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 _OLD_CLASSES = _CLASSES | {
     "ConsoleProducer": "kafka.tools.ConsoleProducer",

@@ -42,6 +42,7 @@ _TEXTS: Final = {
 _NOT_LISTED: Final[dict[int, tuple[str, int]]] = {
     ApiKey.LEAVE_GROUP: ("members", 3),
     ApiKey.OFFSET_DELETE: ("topics", 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ("responses", 0),
     ApiKey.OFFSET_FETCH: ("topics", 2),
 }
 _OMITTED: Final = -(1 << 31)  # authorized operations that were not requested
@@ -170,6 +171,7 @@ _SPLIT: Final[dict[int, _Split]] = {
     ApiKey.ALTER_CONFIGS: _split_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _split_configs,
     ApiKey.OFFSET_FETCH: _split_groups,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: _split_groups,
 }
 
 

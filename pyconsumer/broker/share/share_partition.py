@@ -46,6 +46,7 @@ from pyconsumer.broker.share.state import (
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, error_name
+from pyconsumer.protocol.primitives import uuid_to_str
 from pyconsumer.protocol.records import BatchInfo
 from pyconsumer.protocol.share_state_topic import ShareStateKey
 from pyconsumer.structs import AcknowledgeType
@@ -63,6 +64,8 @@ _TARGETS: Final = {
     int(AcknowledgeType.REJECT): ARCHIVED,
 }
 _RENEW: Final = int(AcknowledgeType.RENEW)
+#: The pause before records are archived once more, if that could not be written.
+_RETRY_S: Final = 1.0
 _FENCED: Final = frozenset({Errors.FENCED_LEADER_EPOCH, Errors.FENCED_STATE_EPOCH})
 _NO_COORDINATOR: Final = frozenset(
     {Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS}
@@ -165,7 +168,9 @@ class SharePartition:
         self._watchers: dict[Callable[[], None], None] = {}
 
     def __repr__(self) -> str:
-        return f"<SharePartition {self.key} {self.status.name} {self.start_offset}-{self.end_offset}>"
+        group, topic, partition = self.key
+        where = f"{group}:{uuid_to_str(topic)}:{partition}"
+        return f"<SharePartition {where} {self.status.name} {self.start_offset}-{self.end_offset}>"
 
     # --- the beginning and the end
 
@@ -489,9 +494,9 @@ class SharePartition:
         if result.error_code in _FENCED:
             self.fence()
             return
-        if result.error_code != Errors.NONE:
-            _log.warning("%s: its state could not be written: %s", self, error_name(result.error_code))
         if self.is_active:
+            if result.error_code != Errors.NONE:
+                _log.warning("%s: its state could not be written: %s", self, error_name(result.error_code))
             self._advance()
             self._arm_next()
             self._notify()
@@ -533,7 +538,10 @@ class SharePartition:
         self._arm_next()
 
     def expire_locks(self) -> None:
-        """Release the records whose locks have ended. Their new state is written, but nobody waits for that."""
+        """Release the records whose locks have ended. Nobody waits until that is written.
+
+        Those that have reached the limit are archived, which takes effect only when it is written (rule 6).
+        """
         if not self.is_active:
             return
         now, limit = self._clock.now(), self._rules.delivery_limit(self.key.group_id)
@@ -541,10 +549,22 @@ class SharePartition:
         if not ended:
             return
         _log.debug("%s: the locks of %d runs have ended", self, len(ended))
+        archived = []
         for run in ended:
-            run.become(_released(run, limit))
-        batches = [run.as_batch() for run in ended]
-        self._store.write(self.key, self._change(batches)).on_done(self._after_write)
+            if _released(run, limit) == AVAILABLE:
+                run.become(AVAILABLE)
+            else:
+                run.begin(ARCHIVED)
+                archived.append(run)
+
+        def on_written(result: StateResult) -> None:
+            for run in archived:
+                run.end(written=result.error_code == Errors.NONE)
+                run.renew(self._clock.now() + _RETRY_S)  # has no effect once it is archived
+            self._after_write(result)
+
+        batches = [run.as_batch(run.target) for run in ended]
+        self._store.write(self.key, self._change(batches)).on_done(on_written)
         self._notify()
 
 

@@ -1,0 +1,251 @@
+"""Share groups as administrators see them, on both brokers: calls, the command, and Kafka's tools."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from pyconsumer.cli import _run
+from pyconsumer.errors import (
+    GroupIdNotFoundError,
+    KafkaError,
+    NonEmptyGroupError,
+    UnknownTopicOrPartitionError,
+)
+from tests.support.certificates import Certificates
+from tests.support.cluster import Cluster, start_cluster
+from tests.support.java import KafkaTools
+from tests.support.process import wait_until
+from tests.support.share_groups import SHARE_CONFIG, ShareWorld
+
+pytestmark = pytest.mark.concurrent
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
+def sharing(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Cluster]:
+    cluster = start_cluster(request.param, certificates, config=SHARE_CONFIG)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def world(sharing: Cluster) -> Iterator[ShareWorld]:
+    world = ShareWorld(sharing, "blocking")
+    world.set_group(share_auto_offset_reset="earliest")
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def admin(sharing: Cluster) -> Iterator[KafkaAdminClient]:
+    with KafkaAdminClient(bootstrap_servers=sharing.bootstrap_servers) as admin:
+        yield admin
+
+
+def read_all(world: ShareWorld, topic: str, count: int, **settings: Any) -> list[int]:
+    """Read and accept records, leave, and return their offsets."""
+    consumer = world.consumer(topic, **settings)
+    found: list[int] = []
+
+    def has_all() -> bool:
+        found.extend(record.offset for record in consumer.poll(timeout_ms=300).records())
+        return len(found) >= count
+
+    wait_until(has_all, 20, f"{count} records")
+    consumer.commit()
+    consumer.close()
+    return sorted(found)
+
+
+def poll_for(consumer: KafkaConsumer[bytes, bytes], seconds: float) -> None:
+    """Poll until the time is up, or a poll fails."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        consumer.poll(timeout_ms=200)
+
+
+def test_a_share_group_is_listed_and_described(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    topic = world.topic(2)
+    consumer = world.consumer(topic)
+
+    def is_assigned() -> bool:
+        consumer.poll(timeout_ms=200)
+        members = admin.describe_groups([world.group])[world.group].members
+        return len(members) == 1 and len(members[0].assignment) == 2
+
+    wait_until(is_assigned, 20, "the member has both partitions")
+    (listed,) = [one for one in admin.list_groups(types=["share"]) if one.group_id == world.group]
+    assert (listed.group_type, listed.state, listed.protocol_type) == ("share", "Stable", "share")
+    assert world.group not in [one.group_id for one in admin.list_groups(types=["consumer", "classic"])]
+    group = admin.describe_groups([world.group])[world.group]
+    assert (group.group_type, group.state, group.protocol) == ("share", "Stable", "simple")
+    (member,) = group.members
+    assert member.topics == (topic,)
+    assert member.assignment == (TopicPartition(topic, 0), TopicPartition(topic, 1))
+    assert group.epoch == group.assignment_epoch == member.epoch
+    consumer.close()
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    assert admin.describe_groups([world.group])[world.group].state == "Empty"
+
+
+def test_offsets_are_read_set_and_deleted(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    topic = world.topic()
+    tp = TopicPartition(topic, 0)
+    world.send(topic, [b"%d" % number for number in range(10)])
+    assert read_all(world, topic, 10) == list(range(10))
+    world.send(topic, [b"more"] * 3)
+    found = admin.list_share_group_offsets(world.group)[tp]
+    assert (found.start_offset, found.lag) == (10, 3) or (found.start_offset, found.lag) == (0, 3)
+    assert admin.list_share_group_offsets(world.group, [TopicPartition("absent", 0)]) == {}
+    admin.alter_share_group_offsets(world.group, {tp: 4})
+    assert admin.list_share_group_offsets(world.group)[tp].start_offset == 4
+    assert read_all(world, topic, 9) == list(range(4, 13))
+    admin.delete_share_group_offsets(world.group, [topic])
+    assert admin.list_share_group_offsets(world.group) == {}
+    with pytest.raises(UnknownTopicOrPartitionError):
+        admin.delete_share_group_offsets(world.group, [topic])
+    assert read_all(world, topic, 13) == list(range(13))  # as a new group
+
+
+def test_offsets_are_not_changed_under_a_member(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    topic = world.topic()
+    consumer = world.consumer(topic)
+    wait_until(
+        lambda: consumer.poll(timeout_ms=100) is not None and admin.describe_groups([world.group]), 20, "a member"
+    )
+    for call in (
+        lambda: admin.alter_share_group_offsets(world.group, {TopicPartition(topic, 0): 0}),
+        lambda: admin.delete_share_group_offsets(world.group, [topic]),
+        lambda: admin.delete_groups([world.group]),
+    ):
+        with pytest.raises(NonEmptyGroupError, match="1 member"):
+            call()
+
+
+def test_a_deleted_group_begins_anew(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    topic = world.topic()
+    world.send(topic, [b"1", b"2"])
+    assert read_all(world, topic, 2) == [0, 1]
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    assert admin.delete_groups([world.group]) == {world.group: None}
+    with pytest.raises(GroupIdNotFoundError):
+        admin.describe_groups([world.group])
+    assert read_all(world, topic, 2) == [0, 1]
+
+
+def test_ids_of_share_groups_are_refused_to_others(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    topic = world.topic()
+    world.send(topic, [b"1"])
+    assert read_all(world, topic, 1) == [0]
+    with pytest.raises(KafkaError):
+        admin.alter_group_offsets(world.group, {TopicPartition(topic, 0): OffsetAndMetadata(0)})
+    for protocol in ("classic", "consumer"):
+        other = KafkaConsumer(topic, bootstrap_servers=world.servers, group_id=world.group, group_protocol=protocol)
+        with other, pytest.raises(KafkaError):
+            poll_for(other, 20)
+    classic = f"{world.group}-classic"
+    admin.alter_group_offsets(classic, {TopicPartition(topic, 0): OffsetAndMetadata(0)})
+    with pytest.raises(GroupIdNotFoundError):
+        admin.alter_share_group_offsets(classic, {TopicPartition(topic, 0): 0})
+
+
+def test_the_command_shows_and_resets_a_share_group(
+    world: ShareWorld, admin: KafkaAdminClient, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(5)])
+    assert read_all(world, topic, 5) == list(range(5))
+
+    def command(*arguments: str) -> str:
+        status = _run((*arguments, "--bootstrap-server", world.servers))
+        out, err = capfd.readouterr()
+        assert status == 0, err
+        return out
+
+    assert world.group in command("groups", "list", "--type", "share")
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    described = json.loads(command("groups", "describe", world.group, "--json"))
+    assert (described["type"], described["state"]) == ("share", "Empty")
+    (row,) = described["partitions"]
+    assert (row["end"], row["lag"]) == (5, 0)
+    assert "type share" in command("groups", "describe", world.group)
+    command("groups", "reset-offsets", world.group, "--topic", topic, "--to-offset", "3", "--execute")
+    assert admin.list_share_group_offsets(world.group)[TopicPartition(topic, 0)].start_offset == 3
+    command("groups", "delete", world.group)
+    with pytest.raises(GroupIdNotFoundError):
+        admin.describe_groups([world.group])
+
+
+@pytest.mark.kafka
+def test_kafkas_command_for_share_groups_works(world: ShareWorld, kafka_tools: KafkaTools) -> None:
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(5)])
+    assert read_all(world, topic, 5) == list(range(5))
+
+    def tool(*arguments: str) -> str:
+        done = kafka_tools.run("ShareGroupCommand", "--bootstrap-server", world.servers, *arguments)
+        return re.sub(r" +", " ", done.stdout)
+
+    assert world.group in tool("--list")
+    assert f"{world.group} {topic} 0" in tool("--describe", "--group", world.group)
+    reset = ("--reset-offsets", "--group", world.group, "--topic", topic, "--to-earliest", "--execute")
+    assert f"{topic} 0 0" in tool(*reset)
+    tool("--delete-offsets", "--group", world.group, "--topic", topic)
+    assert world.group in tool("--delete", "--group", world.group)
+    assert world.group not in tool("--list")
+
+
+@pytest.mark.kafka
+def test_kafkas_verifiable_share_consumer_and_its_speed_test_read(world: ShareWorld, kafka_tools: KafkaTools) -> None:
+    topic = world.topic(2)
+    for partition in range(2):
+        world.send(topic, [b"%d" % number for number in range(500)], partition=partition)
+    servers = ("--bootstrap-server", world.servers)
+    done = kafka_tools.run(
+        "VerifiableShareConsumer",
+        *(*servers, "--topic", topic, "--group-id", world.group, "--max-messages", "1000"),
+        *("--offset-reset-strategy", "earliest", "--acknowledgement-mode", "sync"),
+    )
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert sum(event["count"] for event in events if event["name"] == "records_consumed") == 1000
+    acknowledged = [event for event in events if event["name"] == "offsets_acknowledged"]
+    assert acknowledged
+    assert all(event["success"] for event in acknowledged)
+    other = ShareWorld(world.cluster, "blocking")
+    other.set_group(share_auto_offset_reset="earliest")
+    speed = kafka_tools.run(
+        "ShareConsumerPerformance",
+        *(*servers, "--topic", topic, "--group", other.group, "--num-records", "1000", "--timeout", "20000"),
+    )
+    assert re.search(r", 1000, ", speed.stdout), speed.stdout
+
+
+@pytest.mark.kafka
+def test_kafkas_tool_reads_the_state_that_is_stored(
+    certificates: Certificates, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    cluster = start_cluster("embedded", certificates, config=SHARE_CONFIG, data_dir=tmp_path)
+    world = ShareWorld(cluster, "blocking")
+    world.set_group(share_auto_offset_reset="earliest")
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(5)])
+    assert read_all(world, topic, 5) == list(range(5))
+    world.close()
+    cluster.stop()
+    files = [path for path in tmp_path.rglob("__share_group_state-*/*.log") if path.stat().st_size]
+    (file,) = files
+    dump = kafka_tools.run("DumpLogSegments", "--share-group-state-decoder", "--files", str(file)).stdout
+    assert f'"groupId":"{world.group}"' in dump
+    assert '"stateBatches":[{"firstOffset":0,"lastOffset":4,"deliveryState":2,"deliveryCount":1}]' in dump
+    assert "CorruptRecord" not in dump
+    (offsets,) = [path for path in tmp_path.rglob("__consumer_offsets-*/*.log") if path.stat().st_size]
+    dump = kafka_tools.run("DumpLogSegments", "--offsets-decoder", "--files", str(offsets)).stdout
+    assert '"subscribedTopicNames":["' + topic in dump
+    assert '"initializedTopics":[{"topicId"' in dump
