@@ -16,7 +16,7 @@ import pytest
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition, background_log
 from pyconsumer.cli import _run
 from pyconsumer.protocol.api_keys import ApiKey
-from tests.behaviour.consumer_support import fill, member, read
+from tests.behaviour.consumer_support import consuming, fill, member, read
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
@@ -94,20 +94,33 @@ def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, 
         held.release()
 
 
-def test_2_is_a_broker_gone(night: Night, proxy: KafkaProxy, topic: str) -> None:
-    with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        fill_through = TopicPartition(topic, 0)
-        while consumer.position(fill_through) != 0 if consumer.assignment() else True:
-            consumer.poll(100)
-        proxy.refuse()
-        wait_until(lambda: consumer.poll(100).count() or consumer.health().missing, 60, "the missing leader")
-        assert f"the leader of {topic}-0, node" in (consumer.health().missing or "")
-        assert consumer.metrics()["consumer-metrics"]["connection-count"] == 0
-        night.log(r"TCP connection to .* failed")
-        assert "Error: " in night.command(
-            "topics", "list", "--timeout-ms", "1000", servers=proxy.bootstrap_servers, status=1
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_2_is_a_broker_gone(nodes: Cluster, topic_name: str, night: Night) -> None:
+    nodes.create_topic(topic_name, 1)
+    with KafkaProducer(bootstrap_servers=nodes.bootstrap_servers) as producer:
+        producer.send(topic_name, b"x").get(60)
+    with nodes.raw() as client:
+        leader = client.leaders(topic_name)[0]
+    with consuming(nodes, TopicPartition(topic_name, 0), fetch_max_wait_ms=100) as consumer:
+        read(consumer, 1)
+        nodes.kill(leader)  # as by kill -9
+        wait_until(lambda: consumer.poll(100).count() == 0 and consumer.health().missing, 60, "the missing leader")
+        assert (consumer.health().missing or "").startswith(f"the leader of {topic_name}-0")
+        assert leader not in consumer.health().connected_nodes
+        assert consumer.metrics()["consumer-metrics"]["connection-close-total"] >= 1
+        night.log(rf"node {leader}: .*connection to .* (lost|failed|closed)")
+        servers = nodes.bootstrap_servers
+        wait_until(
+            lambda: _without_leader(night.command("topics", "describe", topic_name, "--json", servers=servers)),
+            60,
+            "a partition without a leader",
         )
-        proxy.accept()
+
+
+def _without_leader(described: str) -> bool:
+    (partition,) = json.loads(described)["partitions"]
+    return partition["leader"] in (None, -1)
 
 
 def test_3_does_it_reach_any_broker(night: Night, proxy: KafkaProxy, topic: str) -> None:
@@ -148,15 +161,18 @@ def test_5_why_does_send_not_return(night: Night, proxy: KafkaProxy, topic: str)
     settings: Any = {"buffer_memory": 40_000, "max_block_ms": 60_000, "batch_size": 10_000}
     with KafkaProducer(bootstrap_servers=proxy.bootstrap_servers, **settings) as producer:
         with calling(lambda: [producer.send(topic, b"x" * 9_000) for _ in range(10)]):
-            wait_until(lambda: producer.health().waiting_calls, 60, "a call that waits for memory")
-            health = producer.health()
-            assert (health.is_alive(), health.in_flight > 0) == (True, True)
-            assert health.waits_for is not None
-            metrics = producer.metrics()["producer-metrics"]
-            assert metrics["requests-in-flight"] > 0
-            assert metrics["buffer-available-bytes"] < 10_000
-            proxy.cut(ApiKey.PRODUCE, keep_bytes=0)
-            held.release()
+            try:
+                held.wait()
+                wait_until(lambda: producer.health().waiting_calls, 60, "a call that waits for memory")
+                health = producer.health()
+                assert (health.is_alive(), health.in_flight > 0) == (True, True)
+                assert health.waits_for is not None
+                metrics = producer.metrics()["producer-metrics"]
+                assert metrics["requests-in-flight"] > 0
+                assert metrics["buffer-available-bytes"] < 10_000
+            finally:
+                proxy.cut_all()
+                held.remove()
         producer.flush()
         night.log("attempt 1 failed and is repeated")
     assert topic in night.command("topics", "describe", topic)
