@@ -190,6 +190,8 @@ class AsyncKafkaAdminClient:
     delete_acls = _awaited(KafkaAdminClient.delete_acls)
     describe_user_scram_credentials = _awaited(KafkaAdminClient.describe_user_scram_credentials)
     alter_user_scram_credentials = _awaited(KafkaAdminClient.alter_user_scram_credentials)
+    describe_client_quotas = _awaited(KafkaAdminClient.describe_client_quotas)
+    alter_client_quotas = _awaited(KafkaAdminClient.alter_client_quotas)
     create_delegation_token = _awaited(KafkaAdminClient.create_delegation_token)
     renew_delegation_token = _awaited(KafkaAdminClient.renew_delegation_token)
     expire_delegation_token = _awaited(KafkaAdminClient.expire_delegation_token)

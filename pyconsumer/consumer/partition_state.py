@@ -133,8 +133,8 @@ class TopicPartitionState:
     """State of one assigned partition.
 
     Attributes:
-        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused, and it is not
-            about to be revoked. Buffers and errors are not considered.
+        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused, not left out of
+            a call, and not about to be revoked. Buffers and errors are not considered.
         position: offset of the next record to return, or None. It moves when records are returned.
         fetch_offset: offset at which the next fetch starts. It is the end of the last scanned batch, so it is ahead of
             the position by the buffered records.
@@ -170,6 +170,7 @@ class TopicPartitionState:
         "is_fetchable",
         "lag_marks",
         "last_stable_offset",
+        "left_out",
         "log_start_offset",
         "offset_epoch",
         "paused",
@@ -198,6 +199,7 @@ class TopicPartitionState:
         self.fetch_epoch = fetch_epoch
         self.buffered_fetches = 0
         self.paused = False
+        self.left_out = False
         self.pending_revocation = False
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -397,8 +399,14 @@ class TopicPartitionState:
         self.paused = False
         self._update_fetchable()
 
+    def leave_out(self, is_left_out: bool) -> None:
+        """Fetch and return no records while a call reads other partitions alone. The application's pause is apart."""
+        self.left_out = is_left_out
+        self._update_fetchable()
+
     def _update_fetchable(self) -> None:
-        self.is_fetchable = self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
+        held = self.paused or self.pending_revocation or self.left_out
+        self.is_fetchable = self.state is FetchState.FETCHING and not held
 
     # -- resets and validation ---------------------------------------------------------------------------------------
 

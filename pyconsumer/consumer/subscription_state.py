@@ -110,6 +110,7 @@ class SubscriptionState:
         self.commits_by_position = False
         self._revoked: dict[TopicPartition, TopicPartitionState] = {}
         self._revoked_in = -1  # the generation
+        self._left_out: list[TopicPartitionState] = []
 
     # -- subscription ------------------------------------------------------------------------------------------------
 
@@ -395,6 +396,21 @@ class SubscriptionState:
 
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, state in self._assignment.items() if state.paused}
+
+    def leave_out_all_but(self, partitions: Collection[TopicPartition]) -> None:
+        """Fetch and return records of these partitions alone, until :meth:`leave_out_none`. Pauses stay as they are."""
+        for tp, state in self._assignment.items():
+            if not state.left_out and tp not in partitions:
+                state.leave_out(True)
+                self._left_out.append(state)
+                self.changed[tp] = None
+
+    def leave_out_none(self) -> None:
+        """End :meth:`leave_out_all_but`, also for partitions that were revoked since and may come back."""
+        for state in self._left_out:
+            state.leave_out(False)
+            self.changed[state.topic_partition] = None
+        self._left_out.clear()
 
     # -- positions ---------------------------------------------------------------------------------------------------
 
