@@ -150,9 +150,7 @@ class _Client:
 
 
 _Client.__module__ = "pyconsumer.some.part"
-_LOGS_AS_A_PART = (
-    "def log(self, *line):\n    import logging\n    logging.getLogger('pyconsumer.consumer').info(*line)\n"
-)
+_LOGS_AS_A_PART = "def log(self, *line):\n    import logging\n    logging.getLogger('pyconsumer.consumer').info(*line)"
 
 
 @pytest.fixture
