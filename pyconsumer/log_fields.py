@@ -105,7 +105,7 @@ class _ClientFields(logging.Filter):
         text = record.msg
         # A line of a member has its own label, and one that comes through a queue of the application has it already.
         if label and isinstance(text, str) and not text.startswith("["):
-            record.msg = (label.replace("%", "%%") if record.args else label) + text
+            vars(record).update(msg=(label.replace("%", "%%") if record.args else label) + text)
         return True
 
 
