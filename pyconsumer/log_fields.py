@@ -1,8 +1,9 @@
-"""``client_id`` and ``group_id`` of log records, for JSON loggers and formats such as ``%(client_id)s``.
+"""The client and its group on each line of the log: in the text, and as ``client_id`` and ``group_id`` of the record.
 
-Each record of the loggers in :data:`LOGGERS` gets both attributes. They are found when a line is logged: on the stack
-is a method of the client, or of a part of it, whose settings name it. So calls that log nothing pay nothing. Both are
-None for a line that belongs to no client.
+Each record of the loggers in :data:`LOGGERS` gets both attributes, for JSON loggers and formats such as
+``%(client_id)s``. Its text begins with both in brackets, for plain formats. They are found when a line is logged: on
+the stack is a method of the client, or of a part of it, whose settings name it. So calls that log nothing pay nothing.
+Both are None for a line that belongs to no client.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from types import FrameType
 from typing import Final
 
-__all__ = ["LOGGERS", "client_of", "install"]
+__all__ = ["LOGGERS", "client_of", "install", "label_of"]
 
 #: The loggers of clients.
 LOGGERS: Final = (
@@ -66,6 +67,13 @@ def client_of(frame: FrameType | None) -> Names:
     return client_id, None
 
 
+def label_of(client_id: str | None, group_id: str | None) -> str:
+    """Return the text with which the lines of a client begin. Empty for a line that belongs to no client."""
+    if not client_id:
+        return ""
+    return f"[client_id={client_id}, group_id={group_id}] " if group_id else f"[client_id={client_id}] "
+
+
 def _names_in(frame: FrameType) -> list[Names]:
     names = frame.f_locals
     owner = names.get("self")
@@ -84,7 +92,7 @@ def _names_in(frame: FrameType) -> list[Names]:
 
 
 class _ClientFields(logging.Filter):
-    """Adds the names of the client to each record. Refuses none."""
+    """Adds the names of the client to each record and its text. Refuses none."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not hasattr(record, "client_id"):  # a line of the log thread has them
@@ -93,7 +101,16 @@ class _ClientFields(logging.Filter):
             except Exception:
                 names = _NO_CLIENT
             vars(record).update(client_id=names[0], group_id=names[1])
+        label = label_of(*_names_on(record))
+        text = record.msg
+        # A line of a member has its own label, and one that comes through a queue of the application has it already.
+        if label and isinstance(text, str) and not text.startswith("["):
+            vars(record).update(msg=(label.replace("%", "%%") if record.args else label) + text)
         return True
+
+
+def _names_on(record: logging.LogRecord) -> Names:
+    return getattr(record, "client_id", None), getattr(record, "group_id", None)
 
 
 def install() -> None:

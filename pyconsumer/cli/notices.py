@@ -15,6 +15,7 @@ from typing import Final
 import click
 
 from pyconsumer.errors import KafkaConnectionError
+from pyconsumer.log_fields import label_of
 
 __all__ = ["Notices", "library_warnings"]
 
@@ -44,7 +45,9 @@ class Notices(logging.Handler):
         for argument in arguments:
             if isinstance(argument, KafkaConnectionError):
                 self.unreachable = argument
-        text = _plain(record.getMessage())
+        shown = record.getMessage()  # a command has one client, which needs no name
+        shown = shown.removeprefix(label_of(getattr(record, "client_id", None), getattr(record, "group_id", None)))
+        text = _plain(shown)
         # The causes are the last argument, wherever there are some.
         last = _plain(str(arguments[-1])) if arguments and not isinstance(arguments[-1], (int, float)) else ""
         causes = set(last.split("; ")) if " " in last else set()
@@ -52,7 +55,7 @@ class Notices(logging.Handler):
         if len(self._seen) < _MOST:
             self._seen |= causes | {text}
         if self._prints and not known:
-            click.echo(f"Warning: {record.getMessage()}", err=True)
+            click.echo(f"Warning: {shown}", err=True)
 
 
 def _plain(text: str) -> str:

@@ -31,16 +31,12 @@ class BootstrapWatch:
     """Watches whether any broker responds. See the rules of the module.
 
     Args:
-        client_id: the client's id, at the beginning of each log line.
         servers: the bootstrap addresses, as the user gave them.
         timeout: ``bootstrap_timeout_ms`` in seconds. None for no limit.
         resolve_timeout: ``bootstrap_resolve_timeout_ms`` in seconds. None for no limit.
     """
 
-    def __init__(
-        self, client_id: str, servers: str, timeout: float | None = None, resolve_timeout: float | None = None
-    ) -> None:
-        self._client_id = client_id
+    def __init__(self, servers: str, timeout: float | None = None, resolve_timeout: float | None = None) -> None:
         self._servers = servers
         self._timeout = timeout
         self._resolve_timeout = resolve_timeout  # None also once a name was found or the error was reported
@@ -74,8 +70,8 @@ class BootstrapWatch:
         if now >= self._report_at or (all_failed and not self._pause):
             waited = f"for {now - self._since:.0f} s" if self._pause else "yet"
             _log.warning(
-                "[%s] no broker at %s has responded %s, trying again: %s",
-                *(self._client_id, self._servers, waited, causes()),
+                "no broker at %s has responded %s, trying again: %s",
+                *(self._servers, waited, causes()),
             )
             self._pause = min(self._pause * 2 or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
             self._report_at = now + self._pause
@@ -106,6 +102,6 @@ class BootstrapWatch:
     def responded(self, now: float) -> None:
         """Record that a broker has responded."""
         if self._since is not None and self._pause:
-            _log.warning("[%s] a broker has responded after %.1f s", self._client_id, now - self._since)
+            _log.warning("a broker has responded after %.1f s", now - self._since)
         self._since = self._begun = None
         self._report_at = math.inf

@@ -168,7 +168,6 @@ class NetworkClient:
             request_timeout=self._request_timeout,
             rebootstraps=config.metadata_recovery_strategy == "rebootstrap",
             watch=BootstrapWatch(
-                config.client_id,
                 ", ".join(map(str, config.bootstrap_servers)),
                 None if config.bootstrap_timeout_ms is None else config.bootstrap_timeout_ms / 1000,
                 config.bootstrap_resolve_timeout_ms / 1000 or None,

@@ -5,8 +5,10 @@ Rules
 1. No exception leaves it: a failure is logged once, and the client works on.
 2. The headers of records are read only for a span that is recorded. So samplers see no links: they are added after
    the decision, up to :data:`~pyconsumer.opentelemetry.context.MOST_RECORDS` records' of them.
-3. Attributes that repeat are made once (:meth:`Observer.attributes`), for a poll costs little more than this.
-4. A span of ``send`` ends in the producer's thread, when the record is acknowledged.
+3. For a poll the sampler of the SDK is asked first, once. Only if it takes the span, one is started with its decision
+   and its trace id (:class:`.asking.Asking`). The SDK would make ids and a context for a dropped span, too.
+4. Attributes that repeat are made once (:meth:`Observer.attributes`), for a poll costs little more than this.
+5. A span of ``send`` ends in the producer's thread, when the record is acknowledged.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 
 from pyconsumer.opentelemetry import names
+from pyconsumer.opentelemetry.asking import asking
 from pyconsumer.opentelemetry.context import MOST_RECORDS, context_of, contexts_of, with_context
 from pyconsumer.structs import RecordMetadata, TopicPartition
 from pyconsumer.telemetry import Client, Sending
@@ -84,6 +87,7 @@ class Observer:
     ) -> None:
         self._providers = providers
         self.tracer = tracer
+        self._asking = None if tracer is None else asking(tracer)
         self._drops_roots = drops_roots
         self.renamed = renamed
         self.meters = None if meter is None else _Instruments(meter)
@@ -139,6 +143,15 @@ class Observer:
             began_ns,
         )
 
+    def start_receive(
+        self, client: Client, topic: str | None, partition: int | None, began_ns: int | None
+    ) -> Span | None:
+        """Start the span of a poll. Return None if no spans are made, or the sampler drops it (rule 3)."""
+        if self._asking is None or self._drops_roots:
+            return self.start(client, "receive", topic, partition, began_ns=began_ns)
+        name = "receive" if topic is None else f"receive {topic}"
+        return self._asking.start(name, SpanKind.CLIENT, self.attributes(client, "receive", topic, partition), began_ns)
+
     def drops(self, context: Context | None) -> bool:
         """Return whether no span is made in a context. None stands for the current one."""
         return self.tracer is None or (self._drops_roots and not _has_parent(context))
@@ -169,7 +182,7 @@ class Observer:
             span = self._received(client, counts, seconds)
         else:  # the short way of a poll that may cost little more than this
             (tp,) = polled
-            span = self.start(client, "receive", tp.topic, tp.partition, began_ns=_began_ns(seconds))
+            span = self.start_receive(client, tp.topic, tp.partition, _began_ns(seconds))
         if span is not None and span.is_recording():
             if counts is None:
                 span.set_attribute(names.BATCH_SIZE, sum(map(len, polled.values())))
@@ -195,7 +208,7 @@ class Observer:
         for topic, count in by_topic.items():
             self.count(client, "receive", topic, count)
         partition = counts[0][0].partition if len({tp for tp, _ in counts}) == 1 else None
-        span = self.start(client, "receive", only, partition, began_ns=_began_ns(seconds))
+        span = self.start_receive(client, only, partition, _began_ns(seconds))
         if span is not None and span.is_recording():
             span.set_attribute(names.BATCH_SIZE, sum(by_topic.values()))
         return span
@@ -204,7 +217,7 @@ class Observer:
     def fetch_begun(self, client: Client, records: Sequence[Any], seconds: float) -> None:
         topic, partition = records[0].topic, records[0].partition
         self.measure(client, "receive", topic, seconds)
-        span = self.start(client, "receive", topic, partition, began_ns=_began_ns(seconds))
+        span = self.start_receive(client, topic, partition, _began_ns(seconds))
         if span is not None:
             if span.is_recording():
                 _link(span, (record.headers for record in records))

@@ -28,6 +28,7 @@ from tests.support.cluster import Cluster, start_cluster
 from tests.support.faces import FACES, faces_of
 from tests.support.groups import may_be_used_later
 from tests.support.health_watch import HealthWatch
+from tests.support.log_watch import LogWatch
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
@@ -103,6 +104,22 @@ def _no_false_alarm(_health_watch: HealthWatch, request: pytest.FixtureRequest) 
     with _health_watch.paused() if request.module.__name__ in _WITH_DROPPED else nullcontext():
         yield
     assert _health_watch.take_alarms() == []
+
+
+@pytest.fixture(scope="session")
+def _log_watch() -> Iterator[LogWatch]:
+    watch = LogWatch()
+    logging.getLogger("pyconsumer").addHandler(watch)
+    yield watch
+    logging.getLogger("pyconsumer").removeHandler(watch)
+
+
+@pytest.fixture(autouse=True)
+def _lines_name_their_client(_log_watch: LogWatch) -> Iterator[None]:
+    """Fail a test in which a client logged a line without its client id or group. At the levels that tests set."""
+    _log_watch.take()
+    yield
+    assert _log_watch.take() == []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -255,7 +255,8 @@ async def test_calls_return_in_time_without_a_broker(caplog: pytest.LogCaptureFi
     for _ in range(2):
         await consumer.poll(1.0)
     found = [record.getMessage() for record in caplog.records if "milliseconds" in record.getMessage()]
-    assert found == ["poll(1.0) waits for 1.0 ms, as all times here are milliseconds. poll(1000) waits for 1 s"]
+    (line,) = found
+    assert line.endswith("] poll(1.0) waits for 1.0 ms, as all times here are milliseconds. poll(1000) waits for 1 s")
     async with asyncio.timeout(WITHIN_S):
         await consumer.close(200)
 

@@ -59,7 +59,7 @@ def test_partitions_assigned_by_hand(
         recreate(admin, cluster, topic, count)
         assert read_new(consumer, count) == list(range(count))
     (line,) = lines(caplog)
-    assert line.startswith(f"topic {topic} was deleted and created again (id ")
+    assert line.partition("] ")[2].startswith(f"topic {topic} was deleted and created again (id ")
     assert "10 in partition 0" in line
     assert line.endswith("It begins by auto_offset_reset=earliest")
 

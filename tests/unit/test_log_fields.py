@@ -135,3 +135,43 @@ def test_lines_without_a_client_have_the_fields_too(lines: list[str]) -> None:
     assert [json.loads(line) for line in lines] == [
         {"client": None, "group": None, "text": text} for text in ("at once", "later")
     ]
+
+
+class _Client:
+    """A client of the package, as the log sees it."""
+
+    def __init__(self, client_id: str, group_id: str | None) -> None:
+        self.config = _Settings()
+        self.config.client_id = client_id
+        self.config.group_id = group_id  # type: ignore[assignment]
+
+    def log(self, *line: object) -> None:
+        logging.getLogger("pyconsumer.consumer").info(*line)
+
+
+_Client.__module__ = "pyconsumer.some.part"
+_LOGS_AS_A_PART = "def log(self, *line):\n    import logging\n    logging.getLogger('pyconsumer.consumer').info(*line)"
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> type[_Client]:
+    space: dict[str, Any] = {"__name__": "pyconsumer.some.part"}
+    exec(_LOGS_AS_A_PART, space)
+    monkeypatch.setattr(_Client, "log", space["log"])
+    return _Client
+
+
+def test_the_text_begins_with_the_names_of_the_client(client: type[_Client], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "pyconsumer.consumer")
+    client("billing-1", "billing").log("read %d records", 5)
+    client("50%s", None).log("no %s here: 100%")
+    client("50%s", None).log("%s records", 3)
+    client("c", "g").log("[group_instance_id=i, client_id=c, group_id=g] a member's line")
+    assert caplog.messages == [
+        "[client_id=billing-1, group_id=billing] read 5 records",
+        "[client_id=50%s] no %s here: 100%",
+        "[client_id=50%s] 3 records",
+        "[group_instance_id=i, client_id=c, group_id=g] a member's line",
+    ]
+    logging.getLogger("pyconsumer.consumer").handle(caplog.records[0])  # as a listener of a queue does
+    assert caplog.messages[-1] == caplog.messages[0]

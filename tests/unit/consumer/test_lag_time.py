@@ -1,4 +1,4 @@
-"""Lag as time: the age of the first uncommitted record, from what a consumer has fetched."""
+"""Lag as time: the age of the first uncommitted record, from the records that a consumer has fetched."""
 
 from __future__ import annotations
 

@@ -18,8 +18,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import (
     ALWAYS_OFF,
     ALWAYS_ON,
+    Decision,
     ParentBased,
     Sampler,
+    SamplingResult,
     TraceIdRatioBased,
 )
 
@@ -273,6 +275,7 @@ def test_a_failure_of_opentelemetry_is_logged_once_and_the_client_works_on(
 
         assert active is not None
         monkeypatch.setattr(active, "start", fails)
+        monkeypatch.setattr(active, "start_receive", fails)
         with KafkaProducer(bootstrap_servers=servers) as producer:
             producer.send("t", b"last").get(30)
             producer.send_many("t", [b"many"]).get(30)
@@ -282,6 +285,37 @@ def test_a_failure_of_opentelemetry_is_logged_once_and_the_client_works_on(
                 pass
             consumer.commit()
         assert recorder.spans() == []
-    assert [record.getMessage() for record in caplog.records].count(
-        "OpenTelemetry could not be told of a call. Further failures are not logged"
-    ) == 1
+    text = "OpenTelemetry could not be told of a call. Further failures are not logged"
+    assert sum(record.getMessage().endswith(text) for record in caplog.records) == 1
+
+
+class Counting(Sampler):
+    """Takes every second span, and counts how often it is asked, and for which trace."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def should_sample(self, parent_context: Any, trace_id: int, *_: Any, **__: Any) -> SamplingResult:
+        self.asked.append(trace_id)
+        return SamplingResult(Decision.DROP if len(self.asked) % 2 else Decision.RECORD_AND_SAMPLE)
+
+    def get_description(self) -> str:
+        return "counts"
+
+
+def test_a_sampler_is_asked_once_for_each_poll_and_with_the_trace_id_of_the_span(servers: str) -> None:
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        for _ in range(4):
+            producer.send("asked", b"x").get(30)
+    sampler = Counting()
+    with (
+        recording(sampler=sampler) as recorder,
+        KafkaConsumer("asked", bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=1) as consumer,
+    ):
+        found = 0
+        while found < 4:
+            found += consumer.poll(1000).count()
+        spans = recorder.spans()
+    assert len(sampler.asked) == 4
+    assert [span.context.trace_id for span in spans] == sampler.asked[1::2]
+    assert len({span.context.span_id for span in spans}) == 2

@@ -1,4 +1,4 @@
-"""The timestamp of a cursor's next record, by which a consumer knows the age of what waits."""
+"""The timestamp of a cursor's next record, by which a consumer knows the age of records that wait."""
 
 from __future__ import annotations
 

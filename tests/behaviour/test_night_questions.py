@@ -1,0 +1,279 @@
+"""The ten questions of docs/observability.md: each fault is made, and the metric, the log and the command name it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition, background_log
+from pyconsumer.cli import _run
+from pyconsumer.protocol.api_keys import ApiKey
+from tests.behaviour.consumer_support import consuming, fill, member, read
+from tests.support.cluster import Cluster
+from tests.support.process import wait_until
+from tests.support.proxy import KafkaProxy
+
+pytestmark = pytest.mark.concurrent
+
+PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text(encoding="utf-8")
+_COORDINATOR, _FETCHES = "consumer-coordinator-metrics", "consumer-fetch-manager-metrics"
+
+
+class Night:
+    """The three places where an operator looks."""
+
+    def __init__(self, cluster: Cluster, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+        self.servers = cluster.bootstrap_servers
+        self._caplog, self._capfd = caplog, capfd
+
+    def has_logged(self, text: str) -> bool:
+        assert background_log.flush()
+        return any(re.search(text, record.getMessage()) for record in self._caplog.records)
+
+    def log(self, text: str) -> None:
+        """Wait for a line that matches."""
+        wait_until(lambda: self.has_logged(text), 60, f"a line of the log with {text!r}")
+
+    def command(self, *arguments: str, status: int = 0, servers: str | None = None) -> str:
+        """Run a command and return its output, that of an error included."""
+        self._capfd.readouterr()
+        assert _run([*arguments, "-b", servers or self.servers]) == status
+        return "".join(self._capfd.readouterr())
+
+    def group(self, group_id: str, *options: str) -> dict[str, Any]:
+        """Return the output of ``groups describe``."""
+        found: dict[str, Any] = json.loads(self.command("groups", "describe", group_id, "--json", *options))
+        return found
+
+
+@pytest.fixture
+def night(cluster: Cluster, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> Night:
+    caplog.set_level(logging.INFO, "pyconsumer")
+    return Night(cluster, caplog, capfd)
+
+
+@contextmanager
+def calling(call: Callable[[], object]) -> Iterator[threading.Thread]:
+    """Run a call in a thread. The block must make it return."""
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_the_page_has_ten_questions_with_metric_log_and_command() -> None:
+    table = PAGE.split("## Ten questions at night")[1].split("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if re.match(r"\| \d+\. ", line)]
+    assert [row[0].split(".")[0] for row in rows] == [f"| {number}" for number in range(1, 11)]
+    assert all(len(row) == 4 for row in rows)
+
+
+def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, group_id: str) -> None:
+    settings: Any = {"max_poll_interval_ms": 1000, "session_timeout_ms": 6000, "heartbeat_interval_ms": 100}
+    with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers, group_id=group_id, **settings) as consumer:
+        while not consumer.assignment():
+            consumer.poll(100)
+        night.log("leaving the group: poll.. was not called")  # the application is stuck in its own code
+        wait_until(lambda: not consumer.health().is_alive(), 60, "the age of the last poll")
+        assert consumer.metrics()["consumer-metrics"]["last-poll-seconds-ago"] >= 1
+        wait_until(lambda: night.group(group_id)["state"] == "Empty", 60, "the end of the membership")
+        held = proxy.hold(ApiKey.FETCH)
+        with calling(lambda: consumer.poll(2_000)):  # and now in a call
+            wait_until(lambda: consumer.health().waits_for, 60, "the reason")
+        held.release()
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_2_is_a_broker_gone(nodes: Cluster, topic_name: str, night: Night) -> None:
+    nodes.create_topic(topic_name, 1)
+    with KafkaProducer(bootstrap_servers=nodes.bootstrap_servers) as producer:
+        producer.send(topic_name, b"x").get(60)
+    with nodes.raw() as client:
+        leader = client.leaders(topic_name)[0]
+    with consuming(nodes, TopicPartition(topic_name, 0), fetch_max_wait_ms=100) as consumer:
+        read(consumer, 1)
+        nodes.kill(leader)  # as by kill -9
+        wait_until(lambda: consumer.poll(100).count() == 0 and consumer.health().missing, 60, "the missing leader")
+        assert (consumer.health().missing or "").startswith(f"the leader of {topic_name}-0")
+        assert leader not in consumer.health().connected_nodes
+        assert consumer.metrics()["consumer-metrics"]["connection-close-total"] >= 1
+        night.log(rf"node {leader}: .*connection to .* (lost|failed|closed)")
+        servers = nodes.bootstrap_servers
+        wait_until(
+            lambda: _without_leader(night.command("topics", "describe", topic_name, "--json", servers=servers)),
+            60,
+            "a partition without a leader",
+        )
+
+
+def _without_leader(described: str) -> bool:
+    (partition,) = json.loads(described)["partitions"]
+    return partition["leader"] in (None, -1)
+
+
+def test_3_does_it_reach_any_broker(night: Night, proxy: KafkaProxy, topic: str) -> None:
+    proxy.refuse()
+    with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers) as consumer:
+        wait_until(
+            lambda: consumer.poll(100).count() == 0 and night.has_logged("no broker at .* has responded"),
+            60,
+            "the line",
+        )
+        assert consumer.health().connected_nodes == ()
+        assert consumer.health().missing == "any broker"
+        assert consumer.metrics()["consumer-metrics"]["connection-count"] == 0
+        out = night.command("topics", "list", "--timeout-ms", "1000", servers=proxy.bootstrap_servers, status=1)
+        assert "Connection refused" in out
+        proxy.accept()
+
+
+def test_4_has_it_joined_its_group(night: Night, proxy: KafkaProxy, topic: str, group_id: str) -> None:
+    held = proxy.hold(ApiKey.SYNC_GROUP)
+    settings: Any = {"group_id": group_id, "group_protocol": "classic"}
+    with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers, **settings) as consumer:
+        wait_until(lambda: consumer.poll(100).count() == 0 and held.hits, 60, "the wait")
+        health = consumer.health()
+        assert (health.membership, health.has_assignment, health.is_ready()) != ("STABLE", True, True)
+        coordinator = consumer.metrics()[_COORDINATOR]
+        assert (coordinator["assigned-partitions"], coordinator["last-rebalance-seconds-ago"]) == (0, -1)
+        assert not night.has_logged("rebalance finished")
+        assert len(night.group(group_id)["members"]) == 1
+        held.release()
+        wait_until(lambda: consumer.poll(100).count() == 0 and consumer.assignment(), 60, "the assignment")
+        night.log("rebalance finished")
+        assert consumer.health().membership == "STABLE"
+
+
+def test_5_why_does_send_not_return(night: Night, proxy: KafkaProxy, topic: str) -> None:
+    held = proxy.hold(ApiKey.PRODUCE)
+    settings: Any = {"buffer_memory": 40_000, "max_block_ms": 60_000, "batch_size": 10_000}
+    with KafkaProducer(bootstrap_servers=proxy.bootstrap_servers, **settings) as producer:
+        with calling(lambda: [producer.send(topic, b"x" * 9_000) for _ in range(10)]):
+            try:
+                held.wait()
+                wait_until(lambda: producer.health().waiting_calls, 60, "a call that waits for memory")
+                health = producer.health()
+                assert (health.is_alive(), health.in_flight > 0) == (True, True)
+                assert health.waits_for is not None
+                metrics = producer.metrics()["producer-metrics"]
+                assert metrics["requests-in-flight"] > 0
+                assert metrics["buffer-available-bytes"] < 10_000
+            finally:
+                proxy.cut_all()
+                held.remove()
+        producer.flush()
+        night.log("attempt 1 failed and is repeated")
+    assert topic in night.command("topics", "describe", topic)
+
+
+def test_6_how_far_behind_is_it(night: Night, cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 10)
+    settings: Any = {"group_id": group_id, "enable_auto_commit": False, "max_poll_records": 1}
+    with KafkaConsumer(
+        topic, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest", **settings
+    ) as consumer:
+        read(consumer, 4)
+        consumer.commit()
+        metrics = consumer.metrics()[_FETCHES]
+        assert metrics["records-lag-max"] >= 6
+        assert metrics["records-lag-time-max"] > 0
+        assert consumer.health().lag == 6
+        (row,) = night.group(group_id, "--lag-time")["partitions"]
+        assert (row["lag"], row["lag_time_s"] > 0) == (6, True)
+    with member(cluster, group_id, topic):
+        night.log("starting at the committed offset 4")
+
+
+def test_7_why_does_the_group_rebalance(night: Night, cluster: Cluster, topic: str, group_id: str) -> None:
+    with member(cluster, group_id, topic, group_protocol="classic", heartbeat_interval_ms=100) as first:
+        before = first.metrics()[_COORDINATOR]["rebalance-total"]
+        second = KafkaConsumer(
+            topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, client_id="the-new-one"
+        )
+        with second:
+            wait_until(
+                lambda: (first.poll(50), second.poll(50)) and first.metrics()[_COORDINATOR]["rebalance-total"] > before,
+                60,
+                "another rebalance",
+            )
+            night.log("rebalance finished after .* joined: .*the-new-one.* Reason: ")
+            clients = {one["client_id"] for one in night.group(group_id)["members"]}
+            assert clients == {"the-member", "the-new-one"}
+
+
+def test_8_do_its_commits_arrive(night: Night, cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 3)
+    with KafkaConsumer(
+        topic, bootstrap_servers=proxy.bootstrap_servers, group_id=group_id, auto_offset_reset="earliest"
+    ) as consumer:
+        read(consumer, 3)
+        rule = proxy.fail(ApiKey.OFFSET_COMMIT, 29, count=None)  # TOPIC_AUTHORIZATION_FAILED
+        consumer.commit_async()
+        wait_until(
+            lambda: consumer.poll(50).count() == 0 and consumer.metrics()[_COORDINATOR]["commit-failed-total"], 60, "it"
+        )
+        night.log("commit failed: ")
+        assert consumer.health().since_commit_s is None
+        (row,) = night.group(group_id)["partitions"]
+        assert row["lag"] in (0, None), "the proxy has changed the answer alone: the broker has stored the offset"
+        rule.remove()
+
+
+def test_9_is_a_record_the_cause(night: Night, cluster: Cluster, topic: str) -> None:
+    fill(cluster, topic, 3)
+
+    def refuse(value: bytes) -> bytes:
+        if value == b"1":
+            raise ValueError("a value of the test")
+        return value
+
+    settings: Any = {"value_deserializer": refuse, "auto_offset_reset": "earliest"}
+    servers = cluster.bootstrap_servers
+    with KafkaConsumer(topic, bootstrap_servers=servers, on_record_error="skip", **settings) as consumer:
+        assert [record.value for record in read(consumer, 2)] == [b"0", b"2"]
+        assert consumer.metrics()[_FETCHES]["records-skipped-total"] == 1
+        night.log(rf"skipped a record: .*{topic}.* at offset 1")
+    with KafkaConsumer(topic, bootstrap_servers=servers, **settings) as consumer:
+        read(consumer, 1)
+        with pytest.raises(Exception, match="offset 1"):
+            read(consumer, 1)
+        assert "offset 1" in (consumer.health().last_error or "")
+    out = night.command("consume", topic, "--from-beginning", "-n", "2", "--format", "%o %v\\n")
+    assert out.splitlines() == ["0 0", "1 1"]
+
+
+def test_10_does_a_transaction_hold_readers_back(night: Night, cluster: Cluster, topic: str, group_id: str) -> None:
+    servers = cluster.bootstrap_servers
+    with KafkaProducer(bootstrap_servers=servers, transactional_id=group_id) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"open").get(60)
+        night.log(f"transactional id {group_id}: producer id")
+        with KafkaConsumer(
+            topic, bootstrap_servers=servers, isolation_level="read_committed", auto_offset_reset="earliest"
+        ) as consumer:
+            wait_until(
+                lambda: (
+                    consumer.poll(50).count() == 0
+                    and consumer.metrics().get(f"{_FETCHES}.{topic}-0", {}).get("records-lag") == 0
+                ),
+                60,
+                "the end that is visible",
+            )
+            assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 0}
+        out = night.command("transactions", "list", "--state", "Ongoing", "--pattern", re.escape(group_id), "--json")
+        assert json.loads(out)["transactional_id"] == group_id
+        assert f"{topic}" in night.command("transactions", "describe", group_id)
+        producer.abort_transaction()
