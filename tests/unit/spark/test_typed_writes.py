@@ -257,6 +257,15 @@ def test_a_union_without_members_takes_the_first_branch_that_fits() -> None:
     assert written(made, schema, [{"value": {"a": "x"}}]) == [{"value": b"\2\2x"}]
 
 
+def test_the_member_decides_between_branches_that_are_alike() -> None:
+    branches = [{"type": "record", "name": name, "fields": [{"name": "z", "type": "int"}]} for name in "PQ"]
+    inner = StructType([StructField("z", IntegerType())])
+    schema = rows_of(value=struct(StructType([StructField(f"member{place}", inner) for place in range(2)])))
+    made = writer(schema, value__schema=record(branches), topic="t")
+    rows = [{"value": {"a": {"member0": None, "member1": {"z": 1}}}}, {"value": {"a": {"member0": {"z": 1}}}}]
+    assert written(made, schema, rows) == [{"value": b"\2\2"}, {"value": b"\0\2"}]
+
+
 @pytest.mark.parametrize(
     ("kind", "column", "value"),
     [
