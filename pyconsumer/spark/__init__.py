@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from pyconsumer.spark.launch import session as session
     from pyconsumer.spark.progress import lag as lag
     from pyconsumer.spark.progress import lag_metrics as lag_metrics
+    from pyconsumer.spark.progress import lag_times as lag_times
 
-__all__ = ["check", "java_home", "lag", "lag_metrics", "register", "session", "split_batches"]
+__all__ = ["check", "java_home", "lag", "lag_metrics", "lag_times", "register", "session", "split_batches"]
 
 for _needed in ("pyspark", "pyarrow"):
     if find_spec(_needed) is None:
@@ -47,6 +48,7 @@ _HOMES = {
     "java_home": "pyconsumer.spark.launch",
     "lag": "pyconsumer.spark.progress",
     "lag_metrics": "pyconsumer.spark.progress",
+    "lag_times": "pyconsumer.spark.progress",
     "register": "pyconsumer.spark.launch",
     "session": "pyconsumer.spark.launch",
     "split_batches": "pyconsumer.spark.dead_letters",

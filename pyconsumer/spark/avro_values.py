@@ -38,7 +38,7 @@ from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Column, Kind, Layout, Target, make_layout
 from pyconsumer.protocol.avro.schema_text import schema_text
 from pyconsumer.schemas.avro.columns import AvroSide, common_schema
-from pyconsumer.schemas.avro.settings import parse_with_references
+from pyconsumer.schemas.avro.parsing import parse_with_references
 from pyconsumer.schemas.errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,

@@ -23,7 +23,7 @@ from pyconsumer.protocol.avro import AvroError, AvroSchema, ColumnProgram
 from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Layout, make_layout
-from pyconsumer.schemas.avro.settings import parse_with_references
+from pyconsumer.schemas.avro.parsing import parse_with_references
 from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.rules import refuse_rules
