@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import importlib.machinery
 import importlib.util
-import logging
 import os
 import stat
 import sys
@@ -24,8 +23,6 @@ import tempfile
 from typing import Any, Final
 
 __all__ = ["FOLDER", "LIBRARIES", "load_shipped", "module_file", "use_shipped_libraries", "zip_of"]
-
-_log = logging.getLogger("pyconsumer.records")
 
 FOLDER: Final = "pyconsumer/_compiled"
 LIBRARIES: Final = "pyconsumer/_libraries"
@@ -82,9 +79,8 @@ def load_shipped(name: str, archive: str) -> Any:
             module = _loaded(name, path)
         except (OSError, ImportError) as error:
             failures.append(f"{folder}: {error}")
-            continue
-        _log.info("the compiled module %s, which the driver sent, is used from %s", name, folder)
-        return module
+        else:
+            return module
     raise ImportError(f"the compiled module that was sent cannot be loaded ({', '.join(failures)})")
 
 

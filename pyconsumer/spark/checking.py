@@ -1,4 +1,4 @@
-"""``check``: what the executors of a session use, found out by a small job."""
+"""``check``: the decoders that the executors of a session use, found out by a small job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TASKS_OVER_CONNECT: Final = 16
 
 
 class ExecutorCheck(NamedTuple):
-    """What the Python workers of an executor use.
+    """The decoders that the Python workers of an executor use.
 
     Attributes:
         host: the machine.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyconsumer.producer.future_records import FutureRecords
-    from pyconsumer.spark.typed_writes import WrittenSide
+    from pyconsumer.spark.typed_values import WrittenSide
 
 
 __all__ = [

@@ -15,8 +15,7 @@ from pyconsumer.spark.schema import spark_schema
 from pyconsumer.spark.sink import BatchWriter, SinkColumns, SinkOptions, StreamWriter, sink_columns
 
 if TYPE_CHECKING:
-    from pyconsumer.spark.typed_values import Settled
-    from pyconsumer.spark.typed_writes import WrittenSide
+    from pyconsumer.spark.typed_values import Settled, WrittenSide
 
 __all__ = ["FORMAT", "KafkaDataSource"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.records import Columns
     from pyconsumer.spark.value_options import SideOptions
 
-__all__ = ["BadRow", "Format", "Paths", "Settled", "SideColumns", "TypedPart"]
+__all__ = ["BadRow", "Format", "Paths", "Settled", "SideColumns", "TypedPart", "WrittenSide"]
 
 Paths = Sequence[Sequence[str]] | None
 
@@ -30,6 +30,13 @@ class Settled:
     text: str
     schema_id: int | None = None
     is_bare: bool = False
+
+
+class WrittenSide(NamedTuple):
+    """A key or value that is written in a format: its schema, and Spark's type of the column."""
+
+    settled: Settled
+    kind: Any
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyconsumer.errors import SerializationError
 from pyconsumer.spark.errors import WriteError
-from pyconsumer.spark.typed_values import Settled
+from pyconsumer.spark.typed_values import WrittenSide
 from pyconsumer.spark.value_formats import format_named
 
 if TYPE_CHECKING:
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
     from pyconsumer.spark.sink import SinkColumns, SinkOptions
 
-__all__ = ["WrittenSide", "encoded_batches", "settle_writes"]
-
-
-class WrittenSide(NamedTuple):
-    """A key or value that is written in a format: its schema, and Spark's type of the column."""
-
-    settled: Settled
-    kind: Any
+__all__ = ["encoded_batches", "settle_writes"]
 
 
 def settle_writes(options: SinkOptions, columns: SinkColumns, schema: Any) -> dict[str, WrittenSide]:

@@ -1,4 +1,4 @@
-"""A schema as one text: the other process reads by it what this one does."""
+"""A schema as one text: another process reads the same values by it."""
 
 from __future__ import annotations
 
