@@ -123,13 +123,16 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
 
 def _written(options: SinkOptions, schema: Any) -> tuple[SinkColumns, dict[str, WrittenSide]]:
     """Return the columns that are written, and the schemas of those that have a format."""
-    typed = () if options.values is None else options.values.sides
+    values = options.values
+    typed = () if values is None else values.sides
     columns = sink_columns(schema, options.topic, timestamps=options.timestamps, typed=typed)
-    if not typed:
+    if values is None:
         return columns, {}
     from pyconsumer.spark.typed_writes import settle_writes
 
-    return columns, settle_writes(options, columns, schema)
+    places = {"key": columns.key, "value": columns.value}
+    kinds = {side: schema.fields[places[side]].dataType for side in typed}
+    return columns, settle_writes(values, options.topic, kinds)
 
 
 def _unpickle(archive: str, state: dict[str, Any]) -> Any:

@@ -21,32 +21,27 @@ from pyconsumer.spark.value_formats import format_named
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyconsumer.spark.sink import SinkColumns, SinkOptions
+    from pyconsumer.spark.value_options import ValueOptions
 
 __all__ = ["encoded_batches", "settle_writes"]
 
 
-def settle_writes(options: SinkOptions, columns: SinkColumns, schema: Any) -> dict[str, WrittenSide]:
+def settle_writes(values: ValueOptions, topic: str | None, kinds: Mapping[str, Any]) -> dict[str, WrittenSide]:
     """Return the schemas by which columns are written (rule 1).
 
     Args:
-        options: the options of the sink.
-        columns: the positions of the columns.
-        schema: Spark's schema of the rows.
+        values: the options of formats.
+        topic: the option ``topic``.
+        kinds: Spark's types of the columns, by ``"key"`` and ``"value"``.
 
     Raises:
         ConfigurationError: there is no schema, the registry refuses it, or a column does not fit it.
         SchemaUnavailableError: the registry does not answer.
     """
-    values = options.values
     found: dict[str, WrittenSide] = {}
-    if values is None:
-        return found
     for side, given in values.sides.items():
-        place = columns.key if side == "key" else columns.value
-        kind = schema.fields[place].dataType
-        settled = format_named(given.format).settle_write(side, given, values.registry, options.topic, kind)
-        found[side] = WrittenSide(settled, kind)
+        form = format_named(given.format)
+        found[side] = WrittenSide(form.settle_write(side, given, values.registry, topic, kinds[side]), kinds[side])
     return found
 
 
