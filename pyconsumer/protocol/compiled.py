@@ -32,10 +32,11 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
     if "t" in getattr(sys, "abiflags", ""):  # (sysconfig says so, too, but takes long to import)
         return None, "the compiled module is not used on free-threaded Python"
     try:
-        module = importlib.import_module(name)
+        module = _imported(name)
     except ImportError as error:
         if not isinstance(error, ModuleNotFoundError):
-            return _missing(f"the compiled module cannot be loaded: {error}", "reinstall pyconsumer")
+            remedy = "reinstall pyconsumer" if os.path.isdir(_PACKAGE) else "install pyconsumer on the executors"
+            return _missing(f"the compiled module cannot be loaded: {error}", remedy)
         tree = source_tree()
         if tree is None:
             return _missing(
@@ -49,6 +50,21 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
             "the compiled module is of another version", "reinstall pyconsumer" if tree is None else _remedy(tree)
         )
     return module, ""
+
+
+def _imported(name: str) -> Any:
+    """Import a compiled module. In a zip that Spark has sent, take the one that came with it."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        if os.path.isdir(_PACKAGE):
+            raise
+        from pyconsumer.protocol.shipped import load_shipped, zip_of
+
+        archive = zip_of(_PACKAGE)
+        if archive is None:
+            raise
+        return load_shipped(name, archive)
 
 
 def not_copied(self: Any) -> str | tuple[Any, ...]:

@@ -14,8 +14,8 @@
 
 Options, columns, offsets and checkpoints are those of Spark's own Kafka connector. :func:`lag` returns the lag of a
 streaming query, :func:`lag_metrics` the same by the connector's names. :func:`split_batches` sends records that cannot
-be decoded to a topic for dead letters. For a session that you have made yourself call
-:func:`register`. Where pyconsumer is installed beside Spark, the format is known without a call.
+be decoded to a topic for dead letters. For a session that you have made yourself call :func:`register`. Where
+pyconsumer is installed beside Spark, the format is known without a call. :func:`check` returns what the executors use.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pyconsumer.spark.checking import check as check
     from pyconsumer.spark.dead_letters import split_batches as split_batches
     from pyconsumer.spark.launch import java_home as java_home
     from pyconsumer.spark.launch import register as register
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyconsumer.spark.progress import lag_metrics as lag_metrics
     from pyconsumer.spark.progress import lag_times as lag_times
 
-__all__ = ["java_home", "lag", "lag_metrics", "lag_times", "register", "session", "split_batches"]
+__all__ = ["check", "java_home", "lag", "lag_metrics", "lag_times", "register", "session", "split_batches"]
 
 for _needed in ("pyspark", "pyarrow"):
     if find_spec(_needed) is None:
@@ -43,6 +44,7 @@ for _needed in ("pyspark", "pyarrow"):
         )
 
 _HOMES = {
+    "check": "pyconsumer.spark.checking",
     "java_home": "pyconsumer.spark.launch",
     "lag": "pyconsumer.spark.progress",
     "lag_metrics": "pyconsumer.spark.progress",

@@ -16,7 +16,7 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import wait
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import types as spark
 
@@ -28,7 +28,9 @@ from pyconsumer.protocol.avro import (
     AvroSchema,
     ColumnProgram,
     ColumnsDecoder,
+    Encoder,
     parse_schema,
+    write_plan,
 )
 from pyconsumer.protocol.avro._pure_columns import Bad, Odd, explain, rows_of
 from pyconsumer.protocol.avro.arrow import arrow_array
@@ -37,10 +39,18 @@ from pyconsumer.protocol.avro.layout import Column, Kind, Layout, Target, make_l
 from pyconsumer.protocol.avro.schema_text import schema_text
 from pyconsumer.schemas.avro.columns import AvroSide, common_schema
 from pyconsumer.schemas.avro.parsing import parse_with_references
-from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
+from pyconsumer.schemas.errors import (
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    SchemaFramingError,
+    SchemaNotFoundError,
+    SchemaRegistryAccessError,
+)
 from pyconsumer.schemas.registry.values import Schema
 from pyconsumer.schemas.rules import refuse_rules
 from pyconsumer.schemas.subjects import MessageField
+from pyconsumer.schemas.wire import with_prefix
+from pyconsumer.spark.avro_rows import converter
 from pyconsumer.spark.registry import kept_client, kept_writers
 from pyconsumer.spark.typed_values import BadRow, Paths, Settled
 
@@ -49,6 +59,8 @@ if TYPE_CHECKING:
     from pyconsumer.spark.value_options import SideOptions
 
 __all__ = ["AvroFormat", "spark_type"]
+
+_Direction = Literal["read", "write"]
 
 #: The registry is asked again after this time (seconds) if it did not answer.
 _PAUSE_S: Final = 1.0
@@ -59,6 +71,12 @@ class AvroFormat:
 
     def settle(self, side: str, given: SideOptions, registry: Mapping[str, str], topics: Iterable[str]) -> Settled:
         """Find the schema of a column."""
+        return self._settled(side, given, registry, topics, "read")
+
+    @staticmethod
+    def _settled(
+        side: str, given: SideOptions, registry: Mapping[str, str], topics: Iterable[str], direction: _Direction
+    ) -> Settled:
         if given.schema is not None:
             try:
                 parsed = parse_schema(given.schema)
@@ -67,14 +85,45 @@ class AvroFormat:
             return Settled("avro", schema_text(parsed), None, not registry)
         client = kept_client(registry)
         if given.schema_id is not None:
-            schema_id, schema = given.schema_id, _schema_by_id(client, side, given.schema_id)
+            schema_id, schema = given.schema_id, _schema_by_id(client, side, given.schema_id, direction)
         else:
-            schema_id, schema = _schema_of_topics(client, side, given, sorted(set(topics)))
+            schema_id, schema = _schema_of_topics(client, side, given, sorted(set(topics)), direction)
         try:
             parsed = parse_with_references(client, schema, strict=False)
         except AvroError as error:
             raise ConfigurationError(f"the schema {schema_id} of the {side}s cannot be used: {error}") from None
         return Settled("avro", schema_text(parsed), schema_id)
+
+    def settle_write(
+        self, side: str, given: SideOptions, registry: Mapping[str, str], topic: str | None, kind: Any
+    ) -> Settled:
+        """Find the schema by which a column is written, and register it if it is new."""
+        if given.schema is not None and registry:
+            found = _registered(side, given.schema, registry, topic)
+        elif topic is None and given.schema is None and given.schema_id is None:
+            raise ConfigurationError(
+                f"rows choose their topics, so the schema of the {side}s is not known: set the option topic, or"
+                f" {side}.schema.id"
+            )
+        else:
+            found = self._settled(side, given, registry, [] if topic is None else [topic], "write")
+        converter(parse_schema(found.text, strict=False).root, kind, side)  # which checks the column
+        return found
+
+    def encoder(self, settled: Settled, kind: Any) -> Callable[[Any], list[bytes | None]]:
+        """Return a function that encodes an Arrow array of a column."""
+        schema = parse_schema(settled.text, strict=False)
+        convert = converter(schema.root, kind, "")
+        prefix = b"" if settled.schema_id is None else with_prefix(settled.schema_id, b"")
+        encode = Encoder(write_plan(schema)).encode
+
+        def encoded(column: Any) -> list[bytes | None]:
+            values = column.to_pylist()
+            if convert is not None:
+                values = [None if value is None else convert(value) for value in values]
+            return [None if value is None else encode(value, prefix) for value in values]
+
+        return encoded
 
     def columns(self, side: str, settled: Settled, paths: Paths, registry: Mapping[str, str]) -> AvroSideColumns:
         """Return a column. It is kept for the life of the process."""
@@ -82,18 +131,39 @@ class AvroFormat:
         return _kept_columns(side, settled, parts, tuple(sorted(registry.items())))
 
 
-def _schema_by_id(client: Any, side: str, schema_id: int) -> Schema:
+def _registered(side: str, text: str, registry: Mapping[str, str], topic: str | None) -> Settled:
+    """Register a schema that is to be written, and return it with its id."""
+    if topic is None:
+        raise ConfigurationError(
+            f"option {side}.schema is registered under the topic's subject: set the option topic. If rows choose their"
+            f" topics, set {side}.schema.id"
+        )
+    try:
+        parsed = parse_schema(text)
+    except AvroError as error:
+        raise ConfigurationError(f"option {side}.schema: {error}") from None
+    subject = f"{topic}-{side}"
+    try:
+        found = kept_client(registry).register_schema_full_response(subject, Schema(text))
+    except (IncompatibleSchemaError, InvalidSchemaError, SchemaRegistryAccessError) as error:
+        raise ConfigurationError(f"option {side}.schema cannot be registered under {subject}: {error}") from error
+    return Settled("avro", schema_text(parsed), found.schema_id)
+
+
+def _schema_by_id(client: Any, side: str, schema_id: int, direction: _Direction) -> Schema:
     try:
         schema: Schema = client.get_schema(schema_id)
     except SchemaNotFoundError as error:
         raise ConfigurationError(f"option {side}.schema.id: {error}") from error
     if (schema.schema_type or "AVRO") != "AVRO":
         raise ConfigurationError(f"option {side}.schema.id: the schema is of the format {schema.schema_type}")
-    refuse_rules(schema, "read", f"the schema {schema_id}")
+    refuse_rules(schema, direction, f"the schema {schema_id}")
     return schema
 
 
-def _schema_of_topics(client: Any, side: str, given: SideOptions, topics: list[str]) -> tuple[int, Schema]:
+def _schema_of_topics(
+    client: Any, side: str, given: SideOptions, topics: list[str], direction: _Direction
+) -> tuple[int, Schema]:
     """Return the schema that the subjects of all topics have, and its id."""
     ways_out = f"name one with {side}.schema.id or {side}.schema, or read the topics apart"
     if not topics:
@@ -114,7 +184,7 @@ def _schema_of_topics(client: Any, side: str, given: SideOptions, topics: list[s
                 f" ({error}). Otherwise {ways_out}"
             ) from error
     schema = common_schema(
-        {topic: (one.subject, one.schema) for topic, one in found.items()}, MessageField(side), ways_out
+        {topic: (one.subject, one.schema) for topic, one in found.items()}, MessageField(side), ways_out, direction
     )
     return found[topics[0]].schema_id, schema
 

@@ -3,9 +3,10 @@
 :func:`session` starts it with the Java that :func:`java_home` finds: one that is installed, or the one that comes with
 ``pip install 'pyconsumer[jvm]'``. :func:`register` sends the package as a zip to the executors, which need not have it.
 
-The zip contains the package in pure Python, as source and as bytecode. Its ``pyconsumer/__init__.py`` begins with a few
-lines that prefer an installed pyconsumer of the same version, whose compiled parts are faster. (Pickling the classes by
-value was tried: locks, and imports inside functions, break it.)
+The zip contains the package as source and as bytecode, with the compiled modules of this Python and platform
+(:mod:`pyconsumer.protocol.shipped`) and the library of the registry's client. Its ``pyconsumer/__init__.py`` begins
+with a few lines that prefer an installed pyconsumer of the same version. (Pickling the classes by value was tried:
+locks, and imports inside functions, break it.)
 
 State: facts found out about Java and Python, and the folders made for this process, each cached by its
 function. Only the process that made a folder removes it, at its end.
@@ -30,11 +31,13 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.shipped import LIBRARIES, module_file
 from pyconsumer.spark.source import FORMAT, KafkaDataSource
 
 __all__ = [
@@ -158,12 +161,10 @@ _NOT_SHIPPED: Final = frozenset(
     {
         "aio",
         "autoload",
-        "avro",
         "broker",
         "cli",
         "compat",
         "opentelemetry",
-        "schemas",
         "share",
         "testing",
         "workers",
@@ -311,6 +312,7 @@ def package_zip() -> Path:
         for path in sorted(root.rglob("*.py"))
         if not _NOT_SHIPPED & set(path.relative_to(root).parts)
     }
+    files |= _compiled_modules(root) | _libraries()
     from pyconsumer import __version__
 
     front = f"{_PACKAGE}/__init__.py"
@@ -323,8 +325,31 @@ def package_zip() -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in files.items():
             _write(archive, name, source)
-            _write(archive, f"{name}c", _compiled(name, source))
+            if name.endswith(".py"):
+                _write(archive, f"{name}c", _compiled(name, source))
     return path
+
+
+def _compiled_modules(root: Path) -> dict[str, bytes]:
+    """Return the compiled modules of this Python and platform, by their paths in the zip."""
+    found = {}
+    for path in sorted(root.rglob(f"_native{EXTENSION_SUFFIXES[0]}")):
+        name = ".".join((_PACKAGE, *path.relative_to(root).parts[:-1], "_native"))
+        found[module_file(name)] = path.read_bytes()
+    return found
+
+
+def _libraries() -> dict[str, bytes]:
+    """Return the sources of the registry client's library, for executors that lack it. None if it is not here."""
+    spec = find_spec("urllib3")
+    if spec is None or not spec.origin or not os.path.isfile(spec.origin):
+        return {}
+    root = Path(spec.origin).parent
+    return {
+        f"{LIBRARIES}/{path.relative_to(root.parent).as_posix()}": path.read_bytes()
+        for path in sorted(root.rglob("*.py"))
+        if not {"contrib", "__pycache__"} & set(path.relative_to(root).parts) or path.name == "__init__.py"
+    }
 
 
 def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -8,13 +8,16 @@ other is pickled and reads in the tasks. They share only the options.
 
 from __future__ import annotations
 
+import functools
 import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from pyconsumer.errors import ConfigurationError, KafkaError
+from pyconsumer.protocol.records.decoder import describe
 from pyconsumer.spark.client_cache import SparkClient, borrow, connect
 from pyconsumer.spark.offset_ranges import OffsetRange, batch_ranges, divide
 from pyconsumer.spark.offset_reader import OffsetReader
@@ -128,6 +131,7 @@ def read_range(
         DataLossError, CorruptRecordError: see :meth:`.PartitionReader.blocks`.
         ReadError: see there, and :meth:`.TypedRows.batches`.
     """
+    _tell_decoder()
     typed = None
     names: Collection[str] = options.columns
     if settled:
@@ -146,6 +150,12 @@ def read_range(
                 yield record_batch(columns, count, options.columns)
             else:
                 yield from typed.batches(columns, count)
+
+
+@functools.cache
+def _tell_decoder() -> None:
+    """Log once in each Python worker which decoder it uses."""
+    _log.info("records are decoded by the decoder %s of %s", describe(), os.path.dirname(os.path.dirname(__file__)))
 
 
 try:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.shipped import use_shipped_libraries
 from pyconsumer.spark.value_options import registry_settings
 
 if TYPE_CHECKING:
@@ -35,11 +37,13 @@ def kept_client(registry: Mapping[str, str]) -> SchemaRegistryClient:
 
 @functools.lru_cache(maxsize=16)
 def _client(key: _Key) -> SchemaRegistryClient:
+    if find_spec("urllib3") is None:
+        use_shipped_libraries()
     try:
         from pyconsumer.schemas import SchemaRegistryClient
     except ImportError as error:
         raise ConfigurationError(
-            f"typed columns need {error.name} on the driver and on the executors: pip install 'pyconsumer[schemas]'"
+            f"typed columns need {error.name}, here or on the driver: pip install 'pyconsumer[schemas]'"
         ) from None
     return SchemaRegistryClient(registry_settings(dict(key)))
 

@@ -19,7 +19,7 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -33,12 +33,14 @@ from pyconsumer.spark.exactly_once import Delivery, abort_batch, commit_batch, t
 from pyconsumer.spark.option_values import read_flag, read_number, read_text, read_word, split_options
 from pyconsumer.spark.sink_config import producer_settings
 from pyconsumer.spark.transaction_record import Names, TaskReport
+from pyconsumer.spark.value_options import SIDE_OPTIONS, ValueOptions, split_registry
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyconsumer.producer.future_records import FutureRecords
+    from pyconsumer.spark.typed_values import WrittenSide
 
 
 __all__ = [
@@ -62,6 +64,7 @@ _KNOWN_OF_SINK: Final = (
     "txnAppId",
     "txnVersion",
     "checkpointLocation",  # an option for Spark, which passes it on
+    *SIDE_OPTIONS,
 )
 _PREFIX: Final = "pyconsumer-spark"
 _OF_EXACTLY_ONCE: Final = ("transactionalIdPrefix", "progressTopic", "onMissingProgress", "txnAppId", "txnVersion")
@@ -85,6 +88,7 @@ class SinkOptions:
         kafka_options: ``kafka.*`` options by Kafka's names.
         delivery: the options of exactly-once writes. None for at-least-once writes.
         app_id, version: name and number of a batch write. They identify a write that is repeated.
+        values: the formats of keys and values. None if both are bytes or text.
     """
 
     topic: str | None
@@ -93,6 +97,7 @@ class SinkOptions:
     delivery: Delivery | None = field(default=None, repr=False)
     app_id: str | None = None
     version: int = 0
+    values: ValueOptions | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -101,7 +106,9 @@ class SinkOptions:
         Raises:
             ConfigurationError: an option is unknown, invalid or missing, or contradicts another one.
         """
-        client, own = split_options(options, _KNOWN_OF_SINK, _HINTS_OF_SINK)
+        registry, rest = split_registry(options)
+        client, own = split_options(rest, _KNOWN_OF_SINK, _HINTS_OF_SINK)
+        values = ValueOptions.parse(own, registry)
         read_flag(own, "includeHeaders", False)  # no effect, as in Spark's own connector: headers are written if there
         topic = read_text(own, "topic")
         guarantee = read_word(own, "deliveryGuarantee", "at-least-once", ("at-least-once", "exactly-once"))
@@ -111,9 +118,10 @@ class SinkOptions:
             for name in _OF_EXACTLY_ONCE:
                 if name in own:
                     raise ConfigurationError(f"option {name} needs deliveryGuarantee=exactly-once")
-            return cls(topic, timestamps, client)
+            return cls(topic, timestamps, client, values=values)
         delivery = _delivery(own, topic, client)
-        return cls(topic, timestamps, client, delivery, _app_id(own), read_number(own, "txnVersion", 0, 0))
+        version = read_number(own, "txnVersion", 0, 0)
+        return cls(topic, timestamps, client, delivery, _app_id(own), version, values)
 
 
 def _delivery(own: Mapping[str, str], topic: str | None, client: Mapping[str, str]) -> Delivery:
@@ -166,12 +174,15 @@ class SinkColumns(NamedTuple):
     timestamp: int | None = None
 
 
-def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) -> SinkColumns:
+def sink_columns(
+    schema: Any, topic: str | None, *, timestamps: bool = False, typed: Collection[str] = ()
+) -> SinkColumns:
     """Find the columns of the sink in a Spark schema. Other columns are ignored.
 
     Args:
         topic: the option ``topic``. If it is given, the column ``topic`` is ignored.
         timestamps: True uses the column ``timestamp``, which is then required.
+        typed: ``key`` and ``value`` if they have a format. It decides which types they may have.
 
     Raises:
         ConfigurationError: a required column is missing, or a column has a wrong type or is there twice.
@@ -185,9 +196,11 @@ def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) ->
             raise ConfigurationError(f"there are {names.count(name)} columns named {name}")
         place = names.index(name)
         found = schema.fields[place].dataType.simpleString()
-        if found not in types:
+        if found not in types and name not in typed:
             raise ConfigurationError(f"column {name} must be {' or '.join(types)}, not {found}")
         places[name] = place
+    if "key" in typed and "key" not in places:
+        raise ConfigurationError(f"option key.format needs a column named key. The columns are: {_listed(schema)}")
     if "value" not in places:
         raise ConfigurationError(
             f"a column named value, of type binary or string, is required. The columns are: {_listed(schema)}"
@@ -237,6 +250,7 @@ class _Writer:
     Args:
         options: the options of the sink, which travel to the tasks.
         columns: the positions of the columns in a row.
+        written: the schemas of keys and values that have a format.
 
     Attributes:
         of_checkpoint: whether the numbers of batches come from a checkpoint.
@@ -245,9 +259,12 @@ class _Writer:
 
     of_checkpoint = True
 
-    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
+    def __init__(
+        self, options: SinkOptions, columns: SinkColumns, written: Mapping[str, WrittenSide] | None = None
+    ) -> None:
         self.options = options
         self.columns = columns
+        self.written = written or {}
         self.token = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RecordsWritten:
@@ -258,6 +275,11 @@ class _Writer:
                 unreadable, or does not match the checkpoint.
         """
         delivery = self.options.delivery
+        if self.written:
+            from pyconsumer.spark.typed_writes import encoded_batches  # which other tasks do without
+
+            places = {"key": self.columns.key, "value": self.columns.value}
+            iterator = encoded_batches(self.written, places, iterator)
         if delivery is None:
             return RecordsWritten(write_batches(self.options, self.columns, iterator))
         names, batch = self._identity(delivery)

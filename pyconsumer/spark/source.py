@@ -12,10 +12,10 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.readers import STREAMS, BatchReader, StreamReader, named_topics
 from pyconsumer.spark.schema import spark_schema
-from pyconsumer.spark.sink import BatchWriter, SinkOptions, StreamWriter, sink_columns
+from pyconsumer.spark.sink import BatchWriter, SinkColumns, SinkOptions, StreamWriter, sink_columns
 
 if TYPE_CHECKING:
-    from pyconsumer.spark.typed_values import Settled
+    from pyconsumer.spark.typed_values import Settled, WrittenSide
 
 __all__ = ["FORMAT", "KafkaDataSource"]
 
@@ -77,7 +77,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         if overwrite:
             raise ConfigurationError("a topic cannot be overwritten, records can only be appended. Use mode('append')")
         options = SinkOptions.parse(self.options)
-        return BatchWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
+        return BatchWriter(options, *_written(options, schema))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:  # noqa: N802
         """Return the writer of a streaming query.
@@ -94,7 +94,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
             raise ConfigurationError(
                 "option txnAppId is for batch writes (df.write): the batches of a stream have their numbers from Spark"
             )
-        return StreamWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
+        return StreamWriter(options, *_written(options, schema))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the source, with the path of the zip if pyconsumer was imported from one.
@@ -119,6 +119,20 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         from pyconsumer.spark.typed_rows import settled_in
 
         return options, settled_in(options, schema)
+
+
+def _written(options: SinkOptions, schema: Any) -> tuple[SinkColumns, dict[str, WrittenSide]]:
+    """Return the columns that are written, and the schemas of those that have a format."""
+    values = options.values
+    typed = () if values is None else values.sides
+    columns = sink_columns(schema, options.topic, timestamps=options.timestamps, typed=typed)
+    if values is None:
+        return columns, {}
+    from pyconsumer.spark.typed_writes import settle_writes
+
+    places = {"key": columns.key, "value": columns.value}
+    kinds = {side: schema.fields[places[side]].dataType for side in typed}
+    return columns, settle_writes(values, options.topic, kinds)
 
 
 def _unpickle(archive: str, state: dict[str, Any]) -> Any:

@@ -192,8 +192,7 @@ class TypedRows:
             bad: dict[int, BadRow] = {}
             limit = count - start
             for part in parts.values():
-                used, found = part.append(start, limit, stop=not self._null_for_errors)
-                limit = min(limit, used)
+                limit, found = part.append(start, limit, stop=not self._null_for_errors)
                 for one in found:
                     bad.setdefault(one.row, one)
             if bad and not self._null_for_errors and min(bad) <= start + limit:

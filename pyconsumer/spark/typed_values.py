@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.records import Columns
     from pyconsumer.spark.value_options import SideOptions
 
-__all__ = ["BadRow", "Format", "Paths", "Settled", "SideColumns", "TypedPart"]
+__all__ = ["BadRow", "Format", "Paths", "Settled", "SideColumns", "TypedPart", "WrittenSide"]
 
 Paths = Sequence[Sequence[str]] | None
 
@@ -30,6 +30,13 @@ class Settled:
     text: str
     schema_id: int | None = None
     is_bare: bool = False
+
+
+class WrittenSide(NamedTuple):
+    """A key or value that is written in a format: its schema, and Spark's type of the column."""
+
+    settled: Settled
+    kind: Any
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,33 @@ class Format(Protocol):
         Raises:
             ConfigurationError: the topics have several schemas or none, or the schema cannot be used.
             SchemaUnavailableError: the registry does not answer.
+        """
+        ...
+
+    def settle_write(
+        self, side: str, given: SideOptions, registry: Mapping[str, str], topic: str | None, kind: Any
+    ) -> Settled:
+        """Find the schema by which a column is written, and register it if it is new.
+
+        Args:
+            side, given, registry: as for :meth:`settle`.
+            topic: the topic. None if each row names its own.
+            kind: Spark's type of the column.
+
+        Raises:
+            ConfigurationError: there is no schema, the registry refuses it, or the column does not fit it.
+            SchemaUnavailableError: the registry does not answer.
+        """
+        ...
+
+    def encoder(self, settled: Settled, kind: Any) -> Callable[[Any], list[bytes | None]]:
+        """Return a function that encodes an Arrow array of a column.
+
+        The function raises SerializationError if a value does not fit the schema.
+
+        Args:
+            settled: from :meth:`settle_write`.
+            kind: Spark's type of the column.
         """
         ...
 

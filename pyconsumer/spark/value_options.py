@@ -1,8 +1,8 @@
 """The options of typed keys and values: formats, schemas, the registry, and what happens to a bad row.
 
-``value.format`` and ``key.format`` name a format. ``value.schema.id``, ``value.schema.version`` and ``value.schema``
-(one of them) pin the schema of the column. Without one it is the latest of the topic's subject. ``schema.registry.*``
-are the settings of the registry's client.
+``value.format`` and ``key.format`` name a format. The source and the sink have them. ``value.schema.id``,
+``value.schema.version`` and ``value.schema`` (one of them) pin the schema of the column. Without one it is the latest
+of the topic's subject. ``schema.registry.*`` are the settings of the registry's client.
 
 Secrets of the registry are references, such as ``${env:NAME}``: options stand in Spark's plans. A plain one is refused.
 """
@@ -17,17 +17,27 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.option_values import read_number, read_text, read_word
 from pyconsumer.spark.secrets import is_reference, resolve_references
 
-__all__ = ["FORMATS", "SIDES", "VALUE_OPTIONS", "SideOptions", "ValueOptions", "registry_settings", "split_registry"]
+__all__ = [
+    "FORMATS",
+    "SIDES",
+    "SIDE_OPTIONS",
+    "VALUE_OPTIONS",
+    "SideOptions",
+    "ValueOptions",
+    "registry_settings",
+    "split_registry",
+]
 
 #: The formats of typed columns. :mod:`pyconsumer.spark.value_formats` has the code of each.
 FORMATS: Final = ("avro",)
 SIDES: Final = ("key", "value")
 
-VALUE_OPTIONS: Final = (
-    *[f"{side}.{name}" for side in SIDES for name in ("format", "schema", "schema.id", "schema.version")],
-    "onDecodeError",
-    "includeBytes",
+#: The options that the source and the sink have.
+SIDE_OPTIONS: Final = tuple(
+    [f"{side}.{name}" for side in SIDES for name in ("format", "schema", "schema.id", "schema.version")]
 )
+#: Those of the source.
+VALUE_OPTIONS: Final = (*SIDE_OPTIONS, "onDecodeError", "includeBytes")
 
 _PREFIX: Final = "schema.registry."
 _SECRETS: Final = (

@@ -40,7 +40,7 @@ def test_the_code_runs(
     cluster = new_cluster("embedded")  # of its own: the page names its topics
     cluster.create_topic("flights", 2)
     cluster.create_topic("flights-upper", 2)
-    for topic in ("flights-once", "orders-json", "orders-dead"):
+    for topic in ("flights-once", "orders-json", "orders-dead", "orders-small"):
         cluster.create_topic(topic, 2)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(10):
@@ -64,6 +64,8 @@ def test_the_code_runs(
             spark, cluster.bootstrap_servers, {"subscribe": topic, "kafka.isolation.level": "read_committed"}
         )
         assert [bytes(row.value) for row in found.load().collect()] == [value]
+    small = reader(spark, cluster.bootstrap_servers, {"subscribe": "orders-small"}).load()
+    assert [bytes(row.value)[5:] for row in small.collect()] == [b"\x0e\6Ada"]
     copied = reader(spark, cluster.bootstrap_servers, {"subscribe": "flights-upper"}).load()
     assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
 

@@ -8,12 +8,15 @@ import os
 import site
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.schemas import Schema, SchemaRegistryClient
 from pyconsumer.spark.launch import _packaged_java, java_home
 from tests.support.cluster import Cluster
 from tests.support.process import Finished, GuardedProcess, run, wait_until
@@ -51,6 +54,11 @@ for found in spark.sparkContext.parallelize([0], 1).mapPartitions(look).collect(
     print("workers", found)
 frame = spark.read.format("pyconsumer").option("kafka.bootstrap.servers", <servers>).option("subscribe", <topic>)
 print("rows", sorted(bytes(row.value) for row in frame.load().collect()))
+options = {"value.format": "avro", "schema.registry.url": <registry>, "value.schema.id": "1", "onDecodeError": "null"}
+typed = frame.options(**options).option("columns", "offset,value").load()
+print("typed", typed.filter("decodeError is null").select("value.x").collect()[0].x)
+from pyconsumer.spark import check
+print("check", [(found.records, found.avro, found.reason, found.has_registry_client) for found in check(spark)])
 spark.stop()
 """
 )
@@ -104,6 +112,8 @@ from tests.support.spark_streams import run_to_the_end
 spark = session(master=<url>)
 register(spark)
 print("session", type(spark).__module__)
+from pyconsumer.spark import check
+print("check", {(found.records, found.avro, found.reason) for found in check(spark)})
 common = {"kafka.bootstrap.servers": <servers>}
 frame = spark.read.format("pyconsumer").options(subscribe=<topic>, includeHeaders="true", **common).load()
 print("rows", sorted(bytes(row.value) for row in frame.collect()))
@@ -156,7 +166,10 @@ def workers_packages(tmp_path: Path) -> Path:
     """A folder of packages, without ours."""
     folder = tmp_path / "packages"
     folder.mkdir()
-    for place in site.getsitepackages():
+    spec = find_spec("pyarrow")
+    assert spec is not None
+    assert spec.origin is not None
+    for place in {*site.getsitepackages(), str(Path(spec.origin).parents[1])}:
         for path in Path(place).iterdir():
             if path.name in _WORKERS_PACKAGES or path.name.startswith(("numpy.libs", "pandas.libs")):
                 (folder / path.name).symlink_to(path)
@@ -174,7 +187,7 @@ def test_without_java_and_without_pyconsumer_beside_the_executors(
         produce(embedded.bootstrap_servers, topic, [Row(b"%d" % number)], compression=codec)
     python = bare_python(tmp_path)
     script = tmp_path / "script.py"
-    script.write_text(fill(_SHIPPED, root=str(ROOT), servers=embedded.bootstrap_servers, topic=topic))
+    program = fill(_SHIPPED, root=str(ROOT), servers=embedded.bootstrap_servers, topic=topic)
     environment = {
         "PATH": str(bare_folder(tmp_path)),
         "HOME": str(tmp_path),
@@ -182,10 +195,22 @@ def test_without_java_and_without_pyconsumer_beside_the_executors(
         "PYTHONPATH": str(workers_packages(tmp_path)),
         "SPARK_LOCAL_HOSTNAME": "localhost",
     }
-    said = run_in(environment, script, tmp_path)
-    found = dict(line.split(" ", 1) for line in said.splitlines() if line.startswith(("java ", "rows ")))
+    with (
+        EmbeddedCluster(data_dir=":memory:", schema_registry=True) as registry,
+        SchemaRegistryClient(registry.schema_registry_url) as client,
+    ):
+        schema = '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]}'
+        assert client.register_schema("any", Schema(schema)) == 1
+        produce(embedded.bootstrap_servers, topic, [Row(b"\0\0\0\0\1\2")])
+        script.write_text(fill(program, registry=registry.schema_registry_url))
+        said = run_in(environment, script, tmp_path)
+    kinds = ("java ", "rows ", "typed ", "check ")
+    found = dict(line.split(" ", 1) for line in said.splitlines() if line.startswith(kinds))
+    assert found["typed"] == "1"
+    # The compiled decoders, and the library of the registry's client, came with the zip.
+    assert found["check"] == str([("native", "native", "", True)])
     assert found["java"].startswith(f"{tmp_path}/.cache/pyconsumer/java-")
-    assert found["rows"] == str([b"%d" % number for number in range(5)])
+    assert found["rows"] == str([b"\0\0\0\0\1\2", *[b"%d" % number for number in range(5)]])
     place, others = (line.removeprefix("workers ") for line in said.splitlines() if line.startswith("workers "))
     assert ".zip/pyconsumer/" in place
     assert others == "[]"
@@ -301,6 +326,7 @@ def test_over_spark_connect_to_a_server_without_pyconsumer(
     said = run_in({"PATH": str(bare_folder(tmp_path)), "HOME": str(tmp_path)}, script, tmp_path)
     found = dict(line.split(" ", 1) for line in said.splitlines())
     assert found["session"] == "pyspark.sql.connect.session"
+    assert found["check"] == str({("native", "native", "")})
     assert found["batches"] == "3"
     assert found["lag"] == "[0]"
     for name in ("rows", "streamed", "last"):

@@ -159,6 +159,31 @@ def test_wrong_schemas_are_told_by_load(world: World, load: Callable[..., Any], 
         load(f"{topic_name}-3")
 
 
+def test_structs_are_written_as_avro_exactly_once(
+    spark: Any, world: World, load: Callable[..., Any], topic_name: str
+) -> None:
+    world.send(topic_name, ORDER, 0, 1)
+    copy = f"{topic_name}-copy"
+    options = {name: value for name, value in world.options(topic_name).items() if name != "subscribe"}
+    writer = load(topic_name).selectExpr("value.id AS key", "value").repartition(2).write.format("pyconsumer")
+    writer = writer.options(**options).option("kafka.bootstrap.servers", world.servers).option("topic", copy)
+    writer = (
+        writer.option("value.schema", json.dumps(ORDER)).option("key.format", "avro").option("key.schema", '"long"')
+    )
+    writer = writer.option("deliveryGuarantee", "exactly-once").option("txnAppId", topic_name).option("txnVersion", 1)
+    for _ in range(2):  # the second time it is skipped
+        writer.mode("append").save()
+    assert world.client.get_versions(f"{copy}-value") == [1]
+    found = load(copy, key__format="avro", kafka__isolation__level="read_committed").orderBy("key").collect()
+    assert [row.key for row in found] == [0, 1]
+    assert [row.value for row in found] == [row.value for row in load(topic_name).orderBy("value.id").collect()]
+    frame = load(topic_name).selectExpr("struct(value.id AS number) AS value")
+    with pytest.raises(Exception, match="Order has no field number"):
+        frame.write.format("pyconsumer").options(**options).option("kafka.bootstrap.servers", world.servers).option(
+            "topic", copy
+        ).mode("append").save()
+
+
 @pytest.mark.slow
 def test_a_stream_keeps_its_schema(spark: Any, world: World, topic_name: str, tmp_path: Path) -> None:
     world.send(topic_name, ORDER, 0, 1)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
@@ -119,13 +119,19 @@ class AvroColumns:
         return parse_with_references(owner.client, common_schema(found, self._field, _WAYS_OUT), strict=False)
 
 
-def common_schema(found: Mapping[str, tuple[str, Any]], field: MessageField, ways_out: str) -> Any:
+def common_schema(
+    found: Mapping[str, tuple[str, Any]],
+    field: MessageField,
+    ways_out: str,
+    direction: Literal["read", "write"] = "read",
+) -> Any:
     """Return the schema that some topics have in common (rule 1).
 
     Args:
         found: by topic, its subject and its schema.
         field: key or value.
         ways_out: what to do, for messages.
+        direction: ``"read"`` or ``"write"``.
 
     Raises:
         ConfigurationError: the topics have several schemas, or one that is not Avro.
@@ -134,7 +140,7 @@ def common_schema(found: Mapping[str, tuple[str, Any]], field: MessageField, way
     for subject, schema in found.values():
         if (schema.schema_type or "AVRO") != "AVRO":
             raise ConfigurationError(f"the subject {subject} is of the format {schema.schema_type}, not AVRO")
-        refuse_rules(schema, "read", f"the schema of {subject}")
+        refuse_rules(schema, direction, f"the schema of {subject}")
     if len({_identity(schema) for _, schema in found.values()}) > 1:
         raise ConfigurationError(
             f"the topics {', '.join(found)} have different schemas of the {field}, and a batch has one: {ways_out}"

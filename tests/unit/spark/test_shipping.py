@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pyconsumer import __version__
+from pyconsumer.protocol.records.native_module import native_module
 from pyconsumer.spark.launch import package_zip, register
 from pyconsumer.spark.source import KafkaDataSource
 
@@ -81,6 +86,103 @@ def test_readers_import_no_command_line_no_broker_and_no_asyncio() -> None:
     assert loaded - by_pyspark == set()
 
 
+_DECODERS = """
+from pyconsumer.protocol.avro import coder
+from pyconsumer.protocol.records import IMPLEMENTATION
+from pyconsumer.protocol.records.decoder import describe
+from pyconsumer.producer import implementation
+print(IMPLEMENTATION, coder.Decoder.__module__, describe())
+"""
+_NATIVE = native_module()[0] is not None
+needs_native = pytest.mark.skipif(not _NATIVE, reason="the compiled decoder is not in use here")
+
+
+@needs_native
+def test_the_compiled_modules_come_with_the_zip_and_are_written_once() -> None:
+    folder = package_zip().parent / f".pyconsumer-{os.getuid()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    programs = [_DECODERS] * 4
+    with ThreadPoolExecutor(4) as pool:  # tasks of several executors at once
+        found = set(pool.map(lambda program: run(program, paths=(ROOT,)), programs))
+    assert found == {"native pyconsumer.protocol.avro._native compiled"}
+    files = sorted(path.name.partition("-")[0] for path in folder.iterdir())
+    assert files == [f"pyconsumer.{part}._native" for part in ("producer", "protocol.avro", "protocol.records")]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert all(path.stat().st_mode & 0o777 == 0o700 for path in folder.iterdir())
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert run(_DECODERS, paths=(ROOT,)) == found.pop()
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+_NOEXEC = """
+import importlib.util
+def fail(name, path):
+    raise ImportError('failed to map segment')
+importlib.util.spec_from_file_location = fail
+"""
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        # Another Python or platform.
+        ("import importlib.machinery as m; m.EXTENSION_SUFFIXES[:] = ['.cpython-399-riscv.so']", "for this Python and"),
+        # A folder whose files cannot be loaded, as with noexec.
+        (_NOEXEC, "failed to map segment.*failed to map segment"),
+        # Folders that other users can change.
+        ("import os\nos.getuid = lambda: 12345", "other users can change it.*other users can change it"),
+    ],
+)
+def test_where_they_cannot_be_loaded_the_twins_are_used(spoil: str, said: str) -> None:
+    for folder in (package_zip().parent, Path(tempfile.gettempdir())):
+        (folder / ".pyconsumer-12345").mkdir(mode=0o777, exist_ok=True)
+    try:
+        found = run(f"{spoil}\n{_DECODERS}", paths=(ROOT,))
+    finally:
+        for folder in (package_zip().parent, Path(tempfile.gettempdir())):
+            (folder / ".pyconsumer-12345").rmdir()
+    assert found.startswith("pure pyconsumer.protocol.avro._pure pure Python (the compiled module cannot be loaded: ")
+    assert re.search(said, found)
+    assert "install pyconsumer on the executors" in found
+
+
+@needs_native
+def test_a_folder_that_cannot_be_used_leaves_the_other() -> None:
+    folder = package_zip().parent / f".pyconsumer-{os.getuid()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.touch()  # no folder
+    try:
+        assert run(_DECODERS, paths=(ROOT,)).startswith("native ")
+    finally:
+        folder.unlink()
+
+
+def test_the_registrys_client_comes_with_the_zip() -> None:
+    program = """
+from importlib.machinery import PathFinder
+real = PathFinder.find_spec
+def find_spec(name, path=None, target=None):
+    if name == "urllib3":
+        path = [place for place in sys.path if "_libraries" in place]
+    return real(name, path, target)
+PathFinder.find_spec = find_spec
+from pyconsumer.spark.registry import kept_client
+client = kept_client({"url": "http://127.0.0.1:1", "timeout": "0.01", "max.retries": "0"})
+import urllib3
+print(urllib3.__file__)
+try:
+    client.get_subjects()
+except Exception as error:
+    print(type(error).__name__)
+"""
+    first, second = run(
+        program.replace("from pyconsumer", "import importlib.util\nfrom pyconsumer", 1), paths=(ROOT,)
+    ).split()
+    assert first.startswith(f"{package_zip()}/pyconsumer/_libraries/urllib3/")
+    assert second in ("SchemaRegistryUnavailableError", "SchemaRegistryTimeoutError")
+
+
 @pytest.mark.parametrize(("version", "used"), [(__version__, True), ("0.0.1", False)])
 def test_an_installed_package_of_the_same_version_is_used(tmp_path: Path, version: str, used: bool) -> None:
     installed = tmp_path / "pyconsumer"
@@ -104,11 +206,12 @@ def test_a_zip_of_the_same_sources_has_the_same_name() -> None:
 def test_the_zip_holds_the_modules_of_tasks_and_no_large_file() -> None:
     with zipfile.ZipFile(package_zip()) as archive:
         names = archive.namelist()
+        compiled = sum(archive.getinfo(name).compress_size for name in names if "/_compiled/" in name)
     assert {"pyconsumer/__init__.py", "pyconsumer/spark/partition_reader.pyc", "pyconsumer/network/client.py"} <= set(
         names
     )
     assert not [name for name in names if "/cli/" in name or "/broker/" in name or "autoload" in name]
-    assert package_zip().stat().st_size < 3_000_000
+    assert package_zip().stat().st_size < 3_600_000 + compiled
 
 
 def test_a_source_sends_the_zip_to_a_process_of_the_same_machine_that_lacks_it() -> None:

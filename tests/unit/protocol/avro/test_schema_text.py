@@ -1,4 +1,4 @@
-"""A schema as one text: two processes read alike by it."""
+"""A schema as one text: another process reads the same values by it."""
 
 from __future__ import annotations
 
