@@ -1,7 +1,7 @@
 """Protobuf messages as JSON, and back: ``consume`` and ``produce`` with ``--value-format protobuf``.
 
-The JSON is Protobuf's own (ProtoJSON), with the names of fields as in the schema. A whole number of 64 bits is text, and
-bytes are base64. On reading, a key that is no field is refused.
+The JSON is Protobuf's own (ProtoJSON), with the names of fields as in the schema. A whole number of 64 bits is text.
+Bytes are base64. On reading, a key that is no field is refused.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class ShownMessages(ProtobufDeserializer):
         return JsonValue(document, self._binary)
 
 
-def message_of(kind: type[Any], document: Any) -> Any:
+def message_of(kind: Any, document: Any) -> Any:
     """Return the message of a document.
 
     Raises:
         ValueError: it does not fit the type. The message names the place.
     """
     try:
-        return json_format.ParseDict(document, kind(), descriptor_pool=kind.DESCRIPTOR.file.pool)  # type: ignore[attr-defined]
+        return json_format.ParseDict(document, kind(), descriptor_pool=kind.DESCRIPTOR.file.pool)
     except (json_format.ParseError, AttributeError, TypeError) as error:
         raise ValueError(f"its value is no {kind.__qualname__}: {' '.join(str(error).split())}") from None

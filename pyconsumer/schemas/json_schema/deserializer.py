@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.schemas.conf import check_function, schema_of
 from pyconsumer.schemas.deserializing import Place, SchemaDeserializer
 from pyconsumer.schemas.json_schema.documents import load_document
 from pyconsumer.schemas.json_schema.validation import JsonSchema, Validator, parse_with_references
 from pyconsumer.schemas.rules import refuse_rules
-from pyconsumer.schemas.subjects import SerializationContext
+from pyconsumer.schemas.subjects import MessageField, SerializationContext
 
 __all__ = ["JSONDeserializer"]
 
@@ -82,7 +83,7 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
         super().__init__(
             schema_registry_client, given is not None, from_dict, conf, _DEFAULTS, rule_conf, rule_registry
         )
-        self._json_decode = json_decode
+        self.json_decode = json_decode
         self.reader_schema = given
         self._reader: _JsonDecoder | None = None
         if given is not None and not given.references:
@@ -90,7 +91,19 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
 
     def _decoder(self, schema: JsonSchema | None) -> _JsonDecoder:
         is_checked = schema is not None and self._conf["validate"]
-        return _JsonDecoder(Validator(schema).check if is_checked else None, self._json_decode)  # type: ignore[arg-type]
+        return _JsonDecoder(Validator(schema).check if is_checked else None, self.json_decode)  # type: ignore[arg-type]
+
+    @property
+    def is_validating(self) -> bool:
+        """Return whether values are checked against the whole schema."""
+        return bool(self._conf["validate"])
+
+    def _typed_columns(self, side: MessageField) -> Any:
+        from pyconsumer.schemas.json_schema.columns import JsonColumns  # which objects do without
+
+        if self.client is None and self.reader_schema is None:
+            raise ConfigurationError("the columns are not known: give the JSONDeserializer a schema or a registry")
+        return JsonColumns(self, side)
 
     def _make(self, place: Place) -> _JsonDecoder:
         writer = None if self.client is None else self.fetch_writer(place.identity)
