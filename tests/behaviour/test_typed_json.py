@@ -96,7 +96,7 @@ def test_the_rows_before_a_bad_one_come_first(
     cluster: Cluster, topic: str, registry: FakeRegistry, bad: bytes, reason: str
 ) -> None:
     fill(cluster, topic, GOOD, bad, GOOD)
-    deserializer = JSONDeserializer(None, schema_registry_client=registry)
+    deserializer = JSONDeserializer(None, None, registry, {"validate": True})
     with new_consumer(cluster, topic) as consumer:
         assert len(read(consumer, 1, value=deserializer)) == 1
         with pytest.raises(RecordDeserializationError, match=reason) as raised:
@@ -108,7 +108,7 @@ def test_the_rows_before_a_bad_one_come_first(
 
 def test_null_keeps_the_row_and_says_why(cluster: Cluster, topic: str, registry: FakeRegistry) -> None:
     fill(cluster, topic, GOOD, b'\0\0\0\0\1{"id": -1}', BAD, None)
-    deserializer = JSONDeserializer(None, None, registry, {"validate": False})
+    deserializer = JSONDeserializer(None, None, registry)  # which checks types alone
     with new_consumer(cluster, topic, on_record_error="null") as consumer:
         found = read(consumer, 4, value=deserializer, columns=["value.id"])
     assert [row["value"] for row in found] == [{"id": 1}, {"id": -1}, None, None]

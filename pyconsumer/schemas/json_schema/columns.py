@@ -1,7 +1,8 @@
 """Typed columns of JSON. The rules are those of :mod:`pyconsumer.schemas.columns` and :mod:`.shapes`.
 
 Each document is read in Python and given to Avro's decoder of columns, which has the layouts, the bounds and the way to
-Arrow. With ``validate`` a document is checked against the whole schema of the result, otherwise its types alone are.
+Arrow. If ``validate`` is given as True, a document is checked against the whole schema of the result. Otherwise its
+types and ``required`` are.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class JsonSide:
         self._field = field
         self._writers = writers if owner.client is not None else None
         self._decode = owner.json_decode
-        self._check = Validator(reader.document).check if owner.is_validating else None
+        self._check = Validator(reader.document).check if owner.checks_columns else None
         self._encode = Encoder(write_plan(reader.schema)).encode
         self._program = ColumnProgram(column_plan(reader.schema, self.layout))
 

@@ -58,6 +58,7 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
         schema_registry_client: a client of the registry, blocking or for asyncio. Without one, the id of a value is
             skipped.
         conf: ``validate`` (True), and the keys of :class:`~pyconsumer.schemas.AvroDeserializer`, as in confluent-kafka.
+            Columns check types and ``required`` alone, unless ``validate`` is given as True.
         rule_conf, rule_registry: rules are not run, so only None is taken.
         json_decode: makes a value of bytes, such as ``orjson.loads``. None reads by the rules of ``docs/schemas.md``.
 
@@ -84,6 +85,7 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
             schema_registry_client, given is not None, from_dict, conf, _DEFAULTS, rule_conf, rule_registry
         )
         self.json_decode = json_decode
+        self._checks_columns = bool((conf or {}).get("validate"))
         self.reader_schema = given
         self._reader: _JsonDecoder | None = None
         if given is not None and not given.references:
@@ -94,9 +96,9 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
         return _JsonDecoder(Validator(schema).check if is_checked else None, self.json_decode)  # type: ignore[arg-type]
 
     @property
-    def is_validating(self) -> bool:
-        """Return whether values are checked against the whole schema."""
-        return bool(self._conf["validate"])
+    def checks_columns(self) -> bool:
+        """Return whether rows of columns are checked against the whole schema: if ``validate`` is given as True."""
+        return self._checks_columns
 
     def _typed_columns(self, side: MessageField) -> Any:
         from pyconsumer.schemas.json_schema.columns import JsonColumns  # which objects do without
