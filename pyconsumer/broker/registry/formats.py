@@ -8,8 +8,8 @@
   parsed, since its compiler takes too long for the loop that serves the brokers.
 
 Compatibility is checked by :mod:`.avro_compatibility`, :mod:`.json_compatibility` and :mod:`.protobuf_compatibility`. A
-change that no rule covers, or of a schema that is not parsed, is refused unless the level is ``NONE``. It is never called
-compatible without a check.
+change that no rule covers, or of a schema that is not parsed, is refused unless the level is ``NONE``. It is never
+called compatible without a check.
 """
 
 from __future__ import annotations
