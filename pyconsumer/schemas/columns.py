@@ -17,17 +17,18 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from pyconsumer.errors import ConfigurationError, SchemaUnavailableError
+from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
-from pyconsumer.schemas.errors import SchemaNotFoundError
+from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.rules import refuse_rules
 from pyconsumer.schemas.subjects import MessageField
+from pyconsumer.schemas.wire import header_name, read_framed
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
 
-__all__ = ["TypedColumns", "named_rows", "row_bytes", "schemas_of_rows"]
+__all__ = ["TypedColumns", "found_or_error", "framing_of", "named_rows", "row_bytes", "schemas_of_rows"]
 
 R = TypeVar("R")
 
@@ -169,6 +170,34 @@ def schemas_of_rows(
             if row < limit:
                 limit, stop = row, found[key]
     return found, limit, stop
+
+
+def found_or_error(key: Any, find: Callable[[], Any]) -> Any:
+    """Return what a function finds for a schema, or the error in its place (rule 4)."""
+    try:
+        return find()
+    except SchemaNotFoundError as error:
+        return SchemaFramingError(f"the registry does not have the schema {key} that the bytes name: {error}")
+    except ConfigurationError as error:
+        return SchemaUnavailableError(f"the schema {key}: {error}", retriable=False)
+    except (PendingError, SerializationError) as error:
+        return error
+
+
+def framing_of(data: bytes, header: bytes | None, field: MessageField) -> tuple[Any, int]:
+    """Return the id or the GUID that a row names, and the index at which its value begins.
+
+    Args:
+        data: the row.
+        header: its header with a GUID, None without one.
+        field: key or value.
+
+    Raises:
+        SchemaFramingError: it names none.
+    """
+    framed = read_framed(data, None if header is None else [(header_name(field), header)], field)
+    key = framed.schema_id if framed.schema_id is not None else framed.guid
+    return key, len(data) - len(framed.payload)
 
 
 def named_rows(headers: HeaderColumn | None, name: str, count: int) -> dict[int, bytes]:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
+from pyconsumer.errors import SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.protocol.avro import AvroError, AvroSchema, ColumnProgram
 from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Layout, make_layout
 from pyconsumer.schemas.avro.parsing import parse_with_references
-from pyconsumer.schemas.columns import TypedColumns, named_rows, row_bytes, schemas_of_rows
-from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
+from pyconsumer.schemas.columns import (
+    TypedColumns,
+    found_or_error,
+    framing_of,
+    named_rows,
+    row_bytes,
+    schemas_of_rows,
+)
+from pyconsumer.schemas.errors import SchemaFramingError
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.subjects import MessageField
-from pyconsumer.schemas.wire import header_name, read_framed
+from pyconsumer.schemas.wire import header_name
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
@@ -87,13 +94,11 @@ class AvroSide:
             if data is None:
                 continue
             try:
-                pairs = None if row not in named else [(header_name(self._field), named[row])]
-                framed = read_framed(data, pairs, self._field)
+                key, start = framing_of(data, named.get(row), self._field)
             except SchemaFramingError as error:
                 odd[row] = Odd(error, 0)
                 continue
-            key = framed.schema_id if framed.schema_id is not None else framed.guid
-            odd[row] = Odd(key, len(data) - len(framed.payload))
+            odd[row] = Odd(key, start)
             wanted.append((row, key))
         found, limit, stop = schemas_of_rows(wanted, count, self._program)
         programs |= {
@@ -107,17 +112,12 @@ class AvroSide:
     def _program(self, key: Any) -> Any:
         """Return a program, or the error in its place."""
         found = self._programs.get(key)
-        if found is not None:
-            return found
+        return found if found is not None else found_or_error(key, lambda: self._new_program(key))
+
+    def _new_program(self, key: Any) -> Any:
+        writer = self._writers.get(key, f"the schema {key}")
         try:
-            writer = self._writers.get(key, f"the schema {key}")
             found = self._programs[key] = ColumnProgram(column_plan(writer, self.layout))
-        except SchemaNotFoundError as error:
-            return SchemaFramingError(f"the registry does not have the schema {key} that the bytes name: {error}")
-        except ConfigurationError as error:
-            return SchemaUnavailableError(f"the schema {key}: {error}", retriable=False)
         except AvroError as error:
-            return type(error)(f"the schema {key}: {error}")
-        except (PendingError, SerializationError) as error:
-            return error
+            raise type(error)(f"the schema {key}: {error}") from None
         return found

@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
-from pyconsumer.generic import PendingError
+from pyconsumer.errors import SerializationError
 from pyconsumer.protocol.avro import ColumnProgram, Encoder, write_plan
 from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Layout, make_layout
 from pyconsumer.protocol.records.columns import BinaryColumn
-from pyconsumer.schemas.columns import TypedColumns, named_rows, schemas_of_rows
-from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
+from pyconsumer.schemas.columns import TypedColumns, found_or_error, framing_of, named_rows, schemas_of_rows
+from pyconsumer.schemas.errors import SchemaFramingError
 from pyconsumer.schemas.json_schema.documents import load_document
 from pyconsumer.schemas.json_schema.shapes import Shaped, shape_of
 from pyconsumer.schemas.json_schema.validation import Validator, parse_with_references
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.subjects import MessageField
-from pyconsumer.schemas.wire import header_name, read_framed
+from pyconsumer.schemas.wire import header_name
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.records.columns import HeaderColumn
@@ -100,13 +99,9 @@ class JsonSide:
                 starts[row] = int.from_bytes(data[1:5], "big"), 5
                 continue
             try:
-                pairs = None if row not in named else [(header_name(self._field), named[row])]
-                framed = read_framed(data, pairs, self._field)
+                starts[row] = framing_of(data, named.get(row), self._field)
             except SchemaFramingError as error:
                 odd[row] = Odd(error, 0)
-                continue
-            key = framed.schema_id if framed.schema_id is not None else framed.guid
-            starts[row] = key, len(data) - len(framed.payload)
         wanted = [(row, key) for row, (key, _) in starts.items()]
         found, limit, stop = schemas_of_rows(wanted, count, self._schema)
         read: list[bytes | None] = [None if data is None else b"" for data in rows]
@@ -132,13 +127,5 @@ class JsonSide:
 
     def _schema(self, key: Any) -> Any:
         """Return a schema, or the error in its place."""
-        if self._writers is None:
-            return None
-        try:
-            return self._writers.get(key, f"the schema {key}")
-        except SchemaNotFoundError as error:
-            return SchemaFramingError(f"the registry does not have the schema {key} that the bytes name: {error}")
-        except ConfigurationError as error:
-            return SchemaUnavailableError(f"the schema {key}: {error}", retriable=False)
-        except (PendingError, SerializationError) as error:
-            return error
+        writers = self._writers
+        return None if writers is None else found_or_error(key, lambda: writers.get(key, f"the schema {key}"))
