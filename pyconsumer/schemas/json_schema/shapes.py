@@ -252,7 +252,7 @@ def _with_null(kind: AvroType) -> AvroType:
     if kind.kind in ("null", "union"):
         return kind
     made = AvroType("union")
-    made.branches += [_NULL, kind]
+    made.branches.extend((_NULL, kind))
     return made
 
 
