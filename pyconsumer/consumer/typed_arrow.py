@@ -132,7 +132,9 @@ class TypedRows:
         bad: list[tuple[int, int, Any]] = []
         for order, side in enumerate(self._sides):
             decoder, column = self._decoders[side], self._strings(columns, side)
-            column, programs, odd, ready, reason = self._sides[side].prepare(decoder, column, columns.headers, limit)
+            column, programs, odd, ready, reason = self._sides[side].prepare_column(
+                decoder, column, columns.headers, limit
+            )
             if ready < limit:
                 limit, stop, stopped = ready, reason, side
             used, found = decoder.append_column(column, limit, programs, odd, stop=policy == "raise")

@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
@@ -28,7 +28,15 @@ from pyconsumer.schemas.wire import header_name, read_framed
 if TYPE_CHECKING:
     from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
 
-__all__ = ["TypedColumns", "found_or_error", "framing_of", "named_rows", "row_bytes", "schemas_of_rows"]
+__all__ = [
+    "TypedColumns",
+    "common_schema",
+    "found_or_error",
+    "framing_of",
+    "named_rows",
+    "row_bytes",
+    "schemas_of_rows",
+]
 
 R = TypeVar("R")
 
@@ -61,7 +69,7 @@ class TypedColumns(Generic[R]):
         raise NotImplementedError
 
     def _side(self, reader: R, paths: Sequence[Sequence[str]] | None) -> Any:
-        """Return the columns of a schema, or a part of them. They have ``layout`` and ``prepare``."""
+        """Return the columns of a schema, or a part of them. They have ``layout`` and ``prepare_column``."""
         raise NotImplementedError
 
     # -- used by a poll ------------------------------------------------------------------------------------------------
@@ -113,26 +121,39 @@ class TypedColumns(Generic[R]):
         given = owner.reader_schema
         if given is not None:
             return self._parse(given, is_own=True)
-        found: dict[str, Any] = {}
+        found: dict[str, tuple[str, Any]] = {}
         for topic in topics:
             try:
-                subject, latest = owner.load_latest(topic, self._field)
+                found[topic] = owner.load_latest(topic, self._field)
             except ConfigurationError as error:
                 raise ConfigurationError(
                     f"the columns of the topic {topic} are not known: {error}. {_WAYS_OUT}"
                 ) from None
-            if (latest.schema_type or "AVRO") != owner.FORMAT:
-                raise ConfigurationError(
-                    f"the subject {subject} is of the format {latest.schema_type}, not {owner.FORMAT}"
-                )
-            refuse_rules(latest, "read", f"the latest version of {subject}")
-            found[topic] = latest
-        if len({_identity(schema) for schema in found.values()}) > 1:
-            raise ConfigurationError(
-                f"the topics {', '.join(topics)} have different schemas of the {self._field}, and a batch has one:"
-                f" {_WAYS_OUT}"
-            )
-        return self._parse(found[topics[0]], is_own=False)
+        return self._parse(common_schema(found, self._field, _WAYS_OUT, owner.FORMAT), is_own=False)
+
+
+def common_schema(found: Mapping[str, tuple[str, Any]], field: MessageField, ways_out: str, kind: str = "AVRO") -> Any:
+    """Return the schema that some topics have in common (rule 1).
+
+    Args:
+        found: by topic, its subject and its schema.
+        field: key or value.
+        ways_out: what to do, for messages.
+        kind: the format.
+
+    Raises:
+        ConfigurationError: the topics have several schemas, or one of another format.
+        SerializationError: a rule applies that is not run here.
+    """
+    for subject, schema in found.values():
+        if (schema.schema_type or "AVRO") != kind:
+            raise ConfigurationError(f"the subject {subject} is of the format {schema.schema_type}, not {kind}")
+        refuse_rules(schema, "read", f"the schema of {subject}")
+    if len({_identity(schema) for _, schema in found.values()}) > 1:
+        raise ConfigurationError(
+            f"the topics {', '.join(found)} have different schemas of the {field}, and a batch has one: {ways_out}"
+        )
+    return next(iter(found.values()))[1]
 
 
 def _identity(schema: Any) -> str:

@@ -102,7 +102,7 @@ def _columns(deserializer: JSONDeserializer, data: list[Any]) -> Any:
     side = columns.select(None)
     decoder, column = ColumnsDecoder(side.layout.columns), BinaryColumn.of(data)
     while True:
-        read, programs, odd, limit, stop = side.prepare(decoder, column, None, len(data))
+        read, programs, odd, limit, stop = side.prepare_column(decoder, column, None, len(data))
         if not isinstance(stop, PendingError):
             break
         wait_for_arrival(stop.arrival)

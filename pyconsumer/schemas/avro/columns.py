@@ -14,6 +14,7 @@ from pyconsumer.protocol.avro.layout import Layout, make_layout
 from pyconsumer.schemas.avro.parsing import parse_with_references
 from pyconsumer.schemas.columns import (
     TypedColumns,
+    common_schema,
     found_or_error,
     framing_of,
     named_rows,
@@ -28,7 +29,7 @@ from pyconsumer.schemas.wire import header_name
 if TYPE_CHECKING:
     from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
 
-__all__ = ["AvroColumns", "AvroSide"]
+__all__ = ["AvroColumns", "AvroSide", "common_schema"]
 
 
 class AvroColumns(TypedColumns[AvroSchema]):
@@ -65,7 +66,7 @@ class AvroSide:
 
     def prepare(
         self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
-    ) -> tuple[BinaryColumn, Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
+    ) -> tuple[Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
         """Find the programs of some rows.
 
         Args:
@@ -75,8 +76,8 @@ class AvroSide:
             count: the number of rows.
 
         Returns:
-            The column to decode, the programs by id, the rows that are odd, the number of rows that can be read now,
-            and the error that stops the next one. It may be a ``PendingError``.
+            The programs by id, the rows that are odd, the number of rows that can be read now, and the error that stops
+            the next one. It may be a ``PendingError``.
         """
         named = named_rows(headers, header_name(self._field), count)
         if named:  # the bytes of these rows have no id
@@ -85,7 +86,7 @@ class AvroSide:
         else:
             scanned = decoder.scan_column(column, count, self._programs)
         if not scanned.missing and not scanned.odd and not named:
-            return column, self._programs, {}, count, None
+            return self._programs, {}, count, None
         programs = dict(self._programs)
         odd: dict[int, Odd] = {}
         wanted: list[tuple[int, Any]] = [(row, key) for key, row in scanned.missing.items()]
@@ -107,7 +108,22 @@ class AvroSide:
         for row, (key, start) in odd.items():
             if not isinstance(key, Exception):
                 odd[row] = Odd(programs.get(key), start)
-        return column, programs, odd, limit, stop
+        return programs, odd, limit, stop
+
+    def prepare_column(
+        self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
+    ) -> tuple[BinaryColumn, Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
+        """Do as :meth:`prepare`, and return the column to decode first."""
+        return column, *self.prepare(decoder, column, headers, count)
+
+    def identity(self, column: BinaryColumn, headers: HeaderColumn | None, row: int) -> Any:
+        """Return the id or the GUID of the schema that a row names. This is for a row that was refused.
+
+        Raises:
+            SchemaFramingError: it names none.
+        """
+        named = named_rows(headers, header_name(self._field), row + 1).get(row)
+        return framing_of(row_bytes(column, row) or b"", named, self._field)[0]
 
     def _program(self, key: Any) -> Any:
         """Return a program, or the error in its place."""

@@ -81,10 +81,10 @@ class JsonSide:
         self._encode = Encoder(write_plan(reader.schema)).encode
         self._program = ColumnProgram(column_plan(reader.schema, self.layout))
 
-    def prepare(
+    def prepare_column(
         self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
     ) -> tuple[BinaryColumn, Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
-        """Read some rows. Arguments and results are those of :meth:`~pyconsumer.schemas.avro.columns.AvroSide.prepare`.
+        """Read some rows. Arguments and results are those of ``AvroSide.prepare_column``.
 
         The column that is returned has the rows in the form that the decoder reads.
         """
