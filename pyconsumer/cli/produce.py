@@ -91,7 +91,7 @@ def command(
         raise click.UsageError("--keep-partitions needs --json, and cannot be combined with --partition")
 
     if value_schema is not None and value_format == "text":
-        raise click.UsageError("--value-schema needs --value-format avro or json")
+        raise click.UsageError("--value-schema needs --value-format avro, json or protobuf")
     options = client_options(servers, settings, PRODUCER_SETTINGS)
     if compression is not None:
         options["compression_type"] = compression

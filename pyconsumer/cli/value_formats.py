@@ -15,7 +15,7 @@ __all__ = ["ValueWriter", "json_deserializer", "schema_text", "value_format_opti
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The formats by the registry's names.
-_FORMATS: Final = {"avro": "AVRO", "json": "JSON"}
+_FORMATS: Final = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 
 
 def value_format_option(function: F) -> F:
@@ -25,7 +25,7 @@ def value_format_option(function: F) -> F:
         type=click.Choice(["text", *_FORMATS]),
         default="text",
         show_default=True,
-        help="avro, json: values have the id of a schema in the Schema Registry before them, and are JSON here.",
+        help="avro, json, protobuf: values name a schema of the Schema Registry, and are JSON here.",
     )(function)
 
 
@@ -35,7 +35,7 @@ def json_deserializer(client: Any, binary: str, value_format: str) -> Any:
     Args:
         client: of the registry.
         binary: how to write bytes that are not UTF-8 text.
-        value_format: ``avro`` or ``json``.
+        value_format: ``avro``, ``json`` or ``protobuf``.
     """
     from pyconsumer.cli.avro_lines import JsonValue
     from pyconsumer.schemas import AvroDeserializer, JSONDeserializer
@@ -45,6 +45,10 @@ def json_deserializer(client: Any, binary: str, value_format: str) -> Any:
 
     if value_format == "json":
         return JSONDeserializer(None, shown, client)
+    if value_format == "protobuf":
+        from pyconsumer.cli.proto_lines import ShownMessages
+
+        return ShownMessages(client, binary)
     return AvroDeserializer(client, from_dict=shown)
 
 
@@ -56,7 +60,7 @@ class ValueWriter:
         topic: the topic. Its subject is that of ``topic_subject_name_strategy``.
         source: a file with the schema, which is registered. None: the latest version of the subject.
         timeout_ms: the longest time of a request to the registry.
-        value_format: ``avro`` or ``json``.
+        value_format: ``avro``, ``json`` or ``protobuf``.
 
     Raises:
         KafkaError: the registry refused the schema, has none, or cannot be reached.
@@ -133,7 +137,17 @@ def _json(client: Any, schema: Any, conf: dict[str, Any]) -> tuple[Any, Callable
     return JSONSerializer(None, client, conf=conf), lambda document: document
 
 
-_SERIALIZERS: Final = {"AVRO": _avro, "JSON": _json}
+def _protobuf(client: Any, schema: Any, conf: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    """Return a serializer of the first message type of a file, and the function that makes messages of documents."""
+    from pyconsumer.cli.proto_lines import message_of
+    from pyconsumer.schemas import ProtobufSerializer
+    from pyconsumer.schemas.protobuf.deserializer import parse_with_references
+
+    kind = parse_with_references(client, schema).message([0])
+    return ProtobufSerializer(kind, client, conf), lambda document: message_of(kind, document)
+
+
+_SERIALIZERS: Final = {"AVRO": _avro, "JSON": _json, "PROTOBUF": _protobuf}
 
 
 def schema_text(source: IO[str]) -> str:

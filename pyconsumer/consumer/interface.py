@@ -508,8 +508,9 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
                 ``timestamp`` (ms, UTC), ``key``, ``value`` and ``headers``. You can also name ``timestamp_type`` and
                 ``leader_epoch``. Leaving out a column saves time.
             dictionary_topic: True encodes the topic column as a dictionary (a type of Arrow).
-            key, value: a :class:`pyconsumer.schemas.AvroDeserializer`, which makes typed columns. Then ``columns`` may
-                also name parts, such as ``"value.customer.name"``. The rest of a value is skipped.
+            key, value: a :class:`pyconsumer.schemas.AvroDeserializer` or a
+                :class:`pyconsumer.schemas.JSONDeserializer`, which makes typed columns. Then ``columns`` may also name
+                parts, such as ``"value.customer.name"``. The rest of a value is skipped.
 
         Returns:
             The rows, partition by partition, in the order of their offsets. If no record arrived in time, the batch is

@@ -39,7 +39,7 @@ def typed_columns(deserializer: Any, side: str) -> Any:
     """
     columns = getattr(deserializer, "columns", None)
     if not callable(columns) or isinstance(deserializer, type):
-        raise TypeError(f"poll_arrow({side}=...) takes an AvroDeserializer, not {deserializer!r}")
+        raise TypeError(f"poll_arrow({side}=...) takes an AvroDeserializer or a JSONDeserializer, not {deserializer!r}")
     return columns(side)
 
 
@@ -132,7 +132,9 @@ class TypedRows:
         bad: list[tuple[int, int, Any]] = []
         for order, side in enumerate(self._sides):
             decoder, column = self._decoders[side], self._strings(columns, side)
-            programs, odd, ready, reason = self._sides[side].prepare(decoder, column, columns.headers, limit)
+            column, programs, odd, ready, reason = self._sides[side].prepare_column(
+                decoder, column, columns.headers, limit
+            )
             if ready < limit:
                 limit, stop, stopped = ready, reason, side
             used, found = decoder.append_column(column, limit, programs, odd, stop=policy == "raise")

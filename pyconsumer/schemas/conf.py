@@ -21,10 +21,12 @@ from pyconsumer.schemas.subjects import (
 
 __all__ = [
     "FORMAT_NAMES",
+    "VALIDATION_RULES",
     "Strategy",
     "check_function",
     "checked_conf",
     "refuse_rule_arguments",
+    "refuse_validation_rules",
     "schema_of",
     "strategy_of",
     "subject_of",
@@ -141,6 +143,25 @@ def refuse_rule_arguments(rule_conf: Mapping[str, Any] | None, rule_registry: An
     """
     if rule_conf or rule_registry is not None:
         raise ConfigurationError(f"{name} runs no rules: leave rule_conf and rule_registry out")
+
+
+#: confluent-kafka's settings for rules within a schema. They are off there, too.
+VALIDATION_RULES: Final[dict[str, Any]] = {
+    "validation.rules.execution": None,
+    "validation.rules.fail.fast": False,
+    "validation.rules.executor": None,
+}
+
+
+def refuse_validation_rules(conf: Mapping[str, Any], name: str) -> None:
+    """Raise an error if rules within a schema are to be run.
+
+    Raises:
+        ConfigurationError: they are.
+    """
+    mode = conf["validation.rules.execution"]
+    if str(getattr(mode, "value", mode)).upper() not in ("NONE", "DISABLED"):
+        raise ConfigurationError(f"{name} runs no rules: leave validation.rules.execution out")
 
 
 def with_references(

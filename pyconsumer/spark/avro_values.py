@@ -184,7 +184,10 @@ def _schema_of_topics(
                 f" ({error}). Otherwise {ways_out}"
             ) from error
     schema = common_schema(
-        {topic: (one.subject, one.schema) for topic, one in found.items()}, MessageField(side), ways_out, direction
+        {topic: (one.subject, one.schema) for topic, one in found.items()},
+        MessageField(side),
+        ways_out,
+        direction=direction,
     )
     return found[topics[0]].schema_id, schema
 

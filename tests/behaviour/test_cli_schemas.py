@@ -228,6 +228,25 @@ def test_values_of_json_schema_are_checked_on_both_sides(
     assert (status, err) == (1, f"Error: the schema of {topic}-value is JSON, not AVRO\n")
 
 
+def test_values_of_protobuf_are_json_on_both_sides(
+    cluster: Cluster, topic: str, registry: str, here: Here, tmp_path: Path
+) -> None:
+    address = ("-b", cluster.bootstrap_servers, "--schema-registry", registry, "--value-format", "protobuf")
+    schema = tmp_path / "order.proto"
+    schema.write_text(
+        'syntax = "proto3"; message Order { int64 order_id = 1; bytes raw = 2; map<string, bool> m = 3; }'
+    )
+    documents = [{"order_id": "1", "raw": "/w==", "m": {"a": True}}, {}]
+    lines = "".join(f"{json.dumps(each)}\n" for each in documents)
+    assert here("produce", topic, *address, "--value-schema", str(schema), "-q", "-p", "0", stdin=lines)[0] == 0
+    status, out, _ = here("consume", topic, *address, "--from-beginning", "-n", "2")
+    assert (status, [json.loads(line) for line in out.splitlines()]) == (0, documents)
+    status, out, err = here("produce", topic, *address, "-q", stdin='{"nothing": 1}\n')
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("Error: line 1: its value is no Order: ")
+    assert "nothing" in err
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

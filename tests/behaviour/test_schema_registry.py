@@ -340,7 +340,6 @@ def test_a_registry_in_a_thread_leaves_none_behind() -> None:
 
 @pytest.fixture
 def peer(registry: EmbeddedCluster) -> Iterator[Any]:
-    pytest.importorskip("httpx", reason="needs confluent-kafka[schemaregistry], which pyconsumer[peers] installs")
     module = pytest.importorskip("confluent_kafka.schema_registry")
     with module.SchemaRegistryClient({"url": registry.schema_registry_url}) as client:
         yield client

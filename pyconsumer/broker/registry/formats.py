@@ -3,11 +3,13 @@
 * Avro: parsed by the rules of the decoder, references included. Kept in the form of Java's ``Schema.toString``, as
   Confluent's canonical string: no spaces, fixed order of attributes, primitive types as names.
 * JSON Schema: an object or a boolean. Kept without spaces. Its keywords are not checked.
-* Protobuf: its text is kept as it is. Its braces, strings and comments must be whole. Names are not resolved.
+* Protobuf: kept as it is. A descriptor in base64, as Python's serializers send it, is parsed. The library ``protobuf``
+  does that, where it is installed. Of a ``.proto`` text the braces, strings and comments must be whole. It is not
+  parsed, since its compiler takes too long for the loop that serves the brokers.
 
-Compatibility of Avro is checked by :mod:`.avro_compatibility`, that of JSON Schema by :mod:`.json_compatibility`. For
-Protobuf there is no rule yet. A change that no rule covers is refused unless the level is ``NONE``, and never called
-compatible without a check.
+Compatibility is checked by :mod:`.avro_compatibility`, :mod:`.json_compatibility` and :mod:`.protobuf_compatibility`. A
+change that no rule covers, or of a schema that is not parsed, is refused unless the level is ``NONE``. It is never
+called compatible without a check.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from pyconsumer.broker.registry import json_compatibility
+from pyconsumer.broker.registry import json_compatibility, protobuf_compatibility
 from pyconsumer.broker.registry.avro_compatibility import incompatibilities
 from pyconsumer.broker.registry.errors import RegistryError, RegistryErrors
 from pyconsumer.broker.registry.json_compatibility import JsonText, UncheckedError
+from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.protocol.avro.errors import AvroSchemaError
 from pyconsumer.protocol.avro.schema import AvroSchema, parse_schema
+from pyconsumer.protocol.protobuf.files import ProtoFile, parse_file
 
 __all__ = ["LEVELS", "TYPES", "ParsedSchema", "check_compatibility", "guid_of", "parse"]
 
@@ -49,12 +53,14 @@ class ParsedSchema(NamedTuple):
         text: the form that is kept.
         avro: the parsed schema, None for other formats.
         json: the same for JSON Schema.
+        protobuf: the same for Protobuf. None also for what is not parsed.
     """
 
     type: str
     text: str
     avro: AvroSchema | None = None
     json: JsonText | None = None
+    protobuf: ProtoFile | None = None
 
 
 def parse(
@@ -92,7 +98,7 @@ def parse(
         problem = _protobuf_problem(text)
         if problem:
             raise _invalid(kind, problem)
-        return ParsedSchema(kind, text.strip() + "\n")
+        return ParsedSchema(kind, text.strip() + "\n", protobuf=_descriptor(text, given))
     raise RegistryError(RegistryErrors.INVALID_SCHEMA, f"Invalid schema type {kind}: it is one of {', '.join(TYPES)}")
 
 
@@ -129,6 +135,21 @@ def _protobuf_problem(text: str) -> str:
         elif token in ('"', "'", "/*"):
             return f"a {token} is not closed"
     return f"a {open_[-1]} is not closed" if open_ else ""
+
+
+def _descriptor(text: str, given: Mapping[str, ParsedSchema]) -> ProtoFile | None:
+    """Return the file of a descriptor in base64. None if it is text, or what reads it is not installed."""
+    if not _BASE64.fullmatch(text):
+        return None
+    known = {name: each.protobuf for name, each in given.items() if each.protobuf is not None}
+    if len(known) < len(given):
+        return None
+    try:
+        return parse_file(text, known)
+    except SerializationError as error:
+        raise _invalid("PROTOBUF", str(error)) from None
+    except ConfigurationError:
+        return None
 
 
 # --- Avro as Java prints it
@@ -303,9 +324,11 @@ def _reasons(reader: ParsedSchema, writer: ParsedSchema) -> list[str]:
         return incompatibilities(reader.avro, writer.avro)
     if reader.json is not None and writer.json is not None:
         return json_compatibility.incompatibilities(reader.json, writer.json)
+    if reader.protobuf is not None and writer.protobuf is not None:
+        return protobuf_compatibility.incompatibilities(reader.protobuf, writer.protobuf)
     if reader.text == writer.text:
         return []
-    raise UncheckedError("its text differs")
+    raise UncheckedError("its text differs, and the embedded registry does not parse it")
 
 
 def _told(reasons: list[str], about: str) -> list[str]:

@@ -126,7 +126,7 @@ def _add_built_in(pool: Any, name: str, added: set[str]) -> None:
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
     except ImportError:
-        raise SerializationError(f"the schema imports {name!r}, which is not installed here") from None
+        raise ConfigurationError(f"the schema imports {name!r}, which is not installed here") from None
     proto = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
     for needed in proto.dependency:
         _add_built_in(pool, needed, added)
@@ -143,7 +143,7 @@ def parse_file(text: str, imports: Mapping[str, ProtoFile], *, name: str = _ROOT
 
     Raises:
         SerializationError: it is no file of Protobuf. The message says where.
-        ConfigurationError: the library is not installed.
+        ConfigurationError: the library is not installed, or a file of ``google`` or ``confluent`` that is imported.
     """
     try:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -197,7 +197,8 @@ def _compiled(text: str, imports: Mapping[str, ProtoFile], name: str) -> bytes:
         )
         if run.returncode or not made.exists():
             told = run.stderr.decode(errors="replace").strip() or f"the compiler ended with status {run.returncode}"
-            raise SerializationError(f"the schema is no Protobuf file: {told[:_MOST_CHARACTERS]}")
+            told = told.replace(f"{source.parent}/", "")[:_MOST_CHARACTERS]
+            raise SerializationError(f"the schema is no Protobuf file: {told}")
         found = FileDescriptorSet.FromString(made.read_bytes())
     data: bytes = found.file[-1].SerializeToString()
     return data

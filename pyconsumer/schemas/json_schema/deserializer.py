@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.schemas.conf import check_function, schema_of
 from pyconsumer.schemas.deserializing import Place, SchemaDeserializer
 from pyconsumer.schemas.json_schema.documents import load_document
 from pyconsumer.schemas.json_schema.validation import JsonSchema, Validator, parse_with_references
 from pyconsumer.schemas.rules import refuse_rules
-from pyconsumer.schemas.subjects import SerializationContext
+from pyconsumer.schemas.subjects import MessageField, SerializationContext
 
 __all__ = ["JSONDeserializer"]
 
@@ -57,6 +58,7 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
         schema_registry_client: a client of the registry, blocking or for asyncio. Without one, the id of a value is
             skipped.
         conf: ``validate`` (True), and the keys of :class:`~pyconsumer.schemas.AvroDeserializer`, as in confluent-kafka.
+            Columns check types and ``required`` alone, unless ``validate`` is given as True.
         rule_conf, rule_registry: rules are not run, so only None is taken.
         json_decode: makes a value of bytes, such as ``orjson.loads``. None reads by the rules of ``docs/schemas.md``.
 
@@ -82,7 +84,8 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
         super().__init__(
             schema_registry_client, given is not None, from_dict, conf, _DEFAULTS, rule_conf, rule_registry
         )
-        self._json_decode = json_decode
+        self.json_decode = json_decode
+        self._checks_columns = bool((conf or {}).get("validate"))
         self.reader_schema = given
         self._reader: _JsonDecoder | None = None
         if given is not None and not given.references:
@@ -90,7 +93,19 @@ class JSONDeserializer(SchemaDeserializer[_JsonDecoder]):
 
     def _decoder(self, schema: JsonSchema | None) -> _JsonDecoder:
         is_checked = schema is not None and self._conf["validate"]
-        return _JsonDecoder(Validator(schema).check if is_checked else None, self._json_decode)  # type: ignore[arg-type]
+        return _JsonDecoder(Validator(schema).check if is_checked else None, self.json_decode)  # type: ignore[arg-type]
+
+    @property
+    def checks_columns(self) -> bool:
+        """Return whether rows of columns are checked against the whole schema: if ``validate`` is given as True."""
+        return self._checks_columns
+
+    def _typed_columns(self, side: MessageField) -> Any:
+        from pyconsumer.schemas.json_schema.columns import JsonColumns  # which objects do without
+
+        if self.client is None and self.reader_schema is None:
+            raise ConfigurationError("the columns are not known: give the JSONDeserializer a schema or a registry")
+        return JsonColumns(self, side)
 
     def _make(self, place: Place) -> _JsonDecoder:
         writer = None if self.client is None else self.fetch_writer(place.identity)

@@ -4,7 +4,7 @@ Rules
 
 1. A document is UTF-8 without a byte order mark, with white space around it at most. One surrogate alone is refused,
    since it is no text.
-2. NaN and infinity are refused in both directions: JSON has none.
+2. NaN and infinity are refused in both directions: JSON has none. So is a number that no ``float`` holds.
 3. Of two members with one name, the last counts, as in Python, ``orjson`` and Java's Jackson.
 4. A whole number stays exact, however large. One of more digits than Python converts (4,300) is refused. ``1.0`` is a
    ``float``.
@@ -15,6 +15,7 @@ Rules
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -28,11 +29,23 @@ __all__ = ["MAX_DECODED_BYTES", "MAX_LEVELS", "dump_document", "load_document"]
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
+#: A number that may be too large for a ``float``, which Python reads as infinity.
+_HUGE: Final = re.compile(rb"[eE]\+?\d{3}|\d{309}")
+
+
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
+def _finite(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        _refuse(text[:40])
+    return found
+
+
 _read: Final = json.JSONDecoder(parse_constant=_refuse).decode
+_read_exactly: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
 _write: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -51,7 +64,7 @@ def load_document(data: bytes | memoryview, decode: Callable[[bytes], Any] | Non
         raise SerializationError(f"the document has {len(text)} bytes, and at most {MAX_DECODED_BYTES} are read")
     try:
         if decode is None:
-            found = _read(text.decode())
+            found = (_read_exactly if _HUGE.search(text) else _read)(text.decode())
             if _SURROGATE.search(text):
                 _write(found).encode()
         else:

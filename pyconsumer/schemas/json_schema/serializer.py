@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pyconsumer.errors import ConfigurationError
-from pyconsumer.schemas.conf import check_function, schema_of
+from pyconsumer.schemas.conf import VALIDATION_RULES, check_function, refuse_validation_rules, schema_of
 from pyconsumer.schemas.json_schema.documents import dump_document
 from pyconsumer.schemas.json_schema.validation import JsonSchema, Validator, parse_with_references
 from pyconsumer.schemas.registry.values import Schema
@@ -18,13 +17,7 @@ from pyconsumer.schemas.subjects import SerializationContext
 
 __all__ = ["JSONSerializer"]
 
-#: ``validation.rules.*`` are confluent-kafka's for rules within a schema. They are off there, too.
-_DEFAULTS: Final[dict[str, Any]] = {
-    "validate": True,
-    "validation.rules.execution": None,
-    "validation.rules.fail.fast": False,
-    "validation.rules.executor": None,
-}
+_DEFAULTS: Final[dict[str, Any]] = {"validate": True, **VALIDATION_RULES}
 
 
 class JSONSerializer(SchemaSerializer[JsonSchema]):
@@ -65,9 +58,7 @@ class JSONSerializer(SchemaSerializer[JsonSchema]):
         check_function(json_encode, "json_encode")
         schema = schema_of(schema_str, "JSONSerializer", self.FORMAT)
         super().__init__(schema_registry_client, schema, to_dict, conf, _DEFAULTS, rule_conf, rule_registry)
-        mode = self._conf["validation.rules.execution"]
-        if str(getattr(mode, "value", mode)).upper() not in ("NONE", "DISABLED"):
-            raise ConfigurationError("JSONSerializer runs no rules: leave validation.rules.execution out")
+        refuse_validation_rules(self._conf, "JSONSerializer")
         self._json_encode = json_encode
         if schema is not None and not schema.references:
             self._own = self._parse(schema, is_own=True)

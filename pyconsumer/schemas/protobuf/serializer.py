@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.protocol.protobuf.files import is_built_in, message_path
+from pyconsumer.schemas.conf import VALIDATION_RULES, refuse_validation_rules
 from pyconsumer.schemas.loading import call_registry
 from pyconsumer.schemas.registry.values import Schema, SchemaReference
 from pyconsumer.schemas.serializing import SchemaSerializer, WriterSchema
@@ -25,9 +26,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "skip.known.types": True,
     "reference.subject.name.strategy": reference_subject_name_strategy,
     "use.deprecated.format": False,
-    "validation.rules.execution": None,
-    "validation.rules.fail.fast": False,
-    "validation.rules.executor": None,
+    **VALIDATION_RULES,
 }
 
 
@@ -68,9 +67,7 @@ class ProtobufSerializer(SchemaSerializer[None]):
         self._descriptor: Any = descriptor
         schema = Schema(_text(descriptor.file), self.FORMAT)
         super().__init__(schema_registry_client, schema, None, conf, _DEFAULTS, rule_conf, rule_registry)
-        mode = self._conf["validation.rules.execution"]
-        if str(getattr(mode, "value", mode)).upper() not in ("NONE", "DISABLED"):
-            raise ConfigurationError("ProtobufSerializer runs no rules: leave validation.rules.execution out")
+        refuse_validation_rules(self._conf, "ProtobufSerializer")
         if not callable(self._conf["reference.subject.name.strategy"]):
             raise ConfigurationError("reference.subject.name.strategy of ProtobufSerializer is a function")
         if self._conf["use.deprecated.format"] and self._places_guid:

@@ -289,6 +289,8 @@ class TestDocuments:
             (b"", "there are none"),
             (b"{} {}", "Extra data"),
             (b"NaN", "no number of JSON"),
+            (b"[1e400]", "no number of JSON"),
+            (b"-" + b"9" * 400 + b".5", "no number of JSON"),
             (b"-Infinity", "no number of JSON"),
             (b"\xef\xbb\xbf{}", "Expecting value.*ef bb bf"),
             (b'"\xff"', "codec can't decode"),

@@ -1,4 +1,4 @@
-"""Files of Protobuf message types: text, base64, descriptor sets, imports, and refused ones."""
+"""Files of Protobuf message types: text, base64, descriptor sets, imports."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_descriptor_set_gives_the_class_of_a_name() -> None:
         (base64.b64encode(b"\xff\xff").decode(), "no serialized Protobuf file"),
     ],
 )
-def test_what_is_no_file_is_refused(text: str, message: str) -> None:
+def test_other_texts_are_refused(text: str, message: str) -> None:
     with pytest.raises(SerializationError, match=message):
         parse_file(text, {})
 

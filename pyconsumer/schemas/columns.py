@@ -1,0 +1,251 @@
+"""Typed columns of all formats: the schema of the result, and the schemas of the rows. No pyarrow.
+
+Rules
+
+1. The result has one schema for the life of a deserializer and its side: that of ``schema_str``. Without it, the latest
+   version of the topics' subjects at the first poll. These must be one schema for all topics.
+2. ``settle`` fixes it. It never waits: it raises ``PendingError`` while the registry is asked.
+3. All schemas of the writers that a batch needs are asked for before the first is waited for. Rows before the first one
+   that waits are read.
+4. A row whose schema does not exist, is of another format or does not resolve is an error of that row. That the
+   registry cannot be reached is none: it stops before the row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+
+from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
+from pyconsumer.generic import PendingError
+from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
+from pyconsumer.schemas.loading import Loader
+from pyconsumer.schemas.rules import refuse_rules
+from pyconsumer.schemas.subjects import MessageField
+from pyconsumer.schemas.wire import header_name, read_framed
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
+
+__all__ = [
+    "TypedColumns",
+    "common_schema",
+    "found_or_error",
+    "framing_of",
+    "named_rows",
+    "row_bytes",
+    "schemas_of_rows",
+]
+
+R = TypeVar("R")
+
+_MOST_SELECTIONS: Final = 16
+_MOST_PENDING: Final = 16  # schemas that one part asks for at once
+_WAYS_OUT: Final = (
+    "give the deserializer a schema_str, which all values are read as, or poll these topics by consumers of their own"
+)
+
+
+class TypedColumns(Generic[R]):
+    """The typed columns of one side of a deserializer.
+
+    Args:
+        owner: the deserializer.
+        field: key or value.
+    """
+
+    def __init__(self, owner: Any, field: MessageField) -> None:
+        self._owner = owner
+        self._field = field
+        self._reader: R | None = None
+        self._readers: Loader[R] = Loader(self._load_reader)
+        self._selections: dict[Any, Any] = {}
+
+    # -- what a format defines -----------------------------------------------------------------------------------------
+
+    def _parse(self, schema: Any, *, is_own: bool) -> R:
+        """Parse a schema. This may wait. ``is_own``: it is the user's, and not the registry's."""
+        raise NotImplementedError
+
+    def _side(self, reader: R, paths: Sequence[Sequence[str]] | None) -> Any:
+        """Return the columns of a schema, or a part of them. They have ``layout`` and ``prepare_column``."""
+        raise NotImplementedError
+
+    # -- used by a poll ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether the schema of the result is known."""
+        return self._reader is not None
+
+    def settle(self, topics: Iterable[str]) -> None:
+        """Fix the schema of the result (rule 1).
+
+        Args:
+            topics: the topics that are read.
+
+        Raises:
+            PendingError: the registry has been asked.
+            ConfigurationError: the topics have several schemas, or their subjects cannot be named.
+            SchemaUnavailableError: the registry does not answer, or has no such subject.
+        """
+        if self._reader is None:
+            names = tuple(sorted(set(topics)))
+            try:
+                self._reader = self._readers.get(names, f"the schema of the {self._field}s of {', '.join(names)}")
+            except SchemaNotFoundError as error:
+                raise SchemaUnavailableError(
+                    f"the columns of the {self._field} are not known, since a topic has no schema yet: {error}. Poll"
+                    f" again later, or {_WAYS_OUT}"
+                ) from error
+
+    def select(self, paths: Sequence[Sequence[str]] | None) -> Any:
+        """Return the columns of the settled schema, or a part of them.
+
+        Raises:
+            ConfigurationError: the schema has no columns, or no such part.
+        """
+        key = None if paths is None else tuple([tuple(path) for path in paths])
+        found = self._selections.get(key)
+        if found is None:
+            if len(self._selections) >= _MOST_SELECTIONS:
+                self._selections.clear()
+            assert self._reader is not None
+            found = self._selections[key] = self._side(self._reader, paths)
+        return found
+
+    def _load_reader(self, topics: tuple[str, ...]) -> R:
+        """Find the schema of the result, in a thread of the loader."""
+        owner = self._owner
+        given = owner.reader_schema
+        if given is not None:
+            return self._parse(given, is_own=True)
+        found: dict[str, tuple[str, Any]] = {}
+        for topic in topics:
+            try:
+                found[topic] = owner.load_latest(topic, self._field)
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    f"the columns of the topic {topic} are not known: {error}. {_WAYS_OUT}"
+                ) from None
+        return self._parse(common_schema(found, self._field, _WAYS_OUT, owner.FORMAT), is_own=False)
+
+
+def common_schema(
+    found: Mapping[str, tuple[str, Any]],
+    field: MessageField,
+    ways_out: str,
+    kind: str = "AVRO",
+    direction: Literal["read", "write"] = "read",
+) -> Any:
+    """Return the schema that some topics have in common (rule 1).
+
+    Args:
+        found: by topic, its subject and its schema.
+        field: key or value.
+        ways_out: what to do, for messages.
+        kind: the format.
+        direction: ``"read"`` or ``"write"``.
+
+    Raises:
+        ConfigurationError: the topics have several schemas, or one of another format.
+        SerializationError: a rule applies that is not run here.
+    """
+    for subject, schema in found.values():
+        if (schema.schema_type or "AVRO") != kind:
+            raise ConfigurationError(f"the subject {subject} is of the format {schema.schema_type}, not {kind}")
+        refuse_rules(schema, direction, f"the schema of {subject}")
+    if len({_identity(schema) for _, schema in found.values()}) > 1:
+        raise ConfigurationError(
+            f"the topics {', '.join(found)} have different schemas of the {field}, and a batch has one: {ways_out}"
+        )
+    return next(iter(found.values()))[1]
+
+
+def _identity(schema: Any) -> str:
+    references = [(r.name, r.subject, r.version) for r in schema.references or ()]
+    try:
+        return json.dumps([json.loads(schema.schema_str), references], sort_keys=True)
+    except ValueError:
+        return f"{schema.schema_str} {references}"
+
+
+def schemas_of_rows(
+    wanted: list[tuple[int, Any]], count: int, get: Callable[[Any], Any]
+) -> tuple[dict[Any, Any], int, Exception | None]:
+    """Get the schemas of some rows (rule 3).
+
+    Args:
+        wanted: rows, and the ids or GUIDs that they name.
+        count: the number of all rows.
+        get: returns what there is for an id, or an error in its place.
+
+    Returns:
+        What there is by id, the number of rows that can be read now, and the error that stops the next one.
+    """
+    limit: int = count
+    stop: Exception | None = None
+    found: dict[Any, Any] = {}
+    pending = 0
+    for row, key in sorted(wanted, key=lambda pair: pair[0]):
+        if pending == _MOST_PENDING:  # the rows from the first of them on are not read now
+            break
+        if key not in found:
+            found[key] = get(key)
+        if isinstance(found[key], (PendingError, SchemaUnavailableError)):
+            pending += 1
+            if row < limit:
+                limit, stop = row, found[key]
+    return found, limit, stop
+
+
+def found_or_error(key: Any, find: Callable[[], Any]) -> Any:
+    """Return what a function finds for a schema, or the error in its place (rule 4)."""
+    try:
+        return find()
+    except SchemaNotFoundError as error:
+        return SchemaFramingError(f"the registry does not have the schema {key} that the bytes name: {error}")
+    except ConfigurationError as error:
+        return SchemaUnavailableError(f"the schema {key}: {error}", retriable=False)
+    except (PendingError, SerializationError) as error:
+        return error
+
+
+def framing_of(data: bytes, header: bytes | None, field: MessageField) -> tuple[Any, int]:
+    """Return the id or the GUID that a row names, and the index at which its value begins.
+
+    Args:
+        data: the row.
+        header: its header with a GUID, None without one.
+        field: key or value.
+
+    Raises:
+        SchemaFramingError: it names none.
+    """
+    framed = read_framed(data, None if header is None else [(header_name(field), header)], field)
+    key = framed.schema_id if framed.schema_id is not None else framed.guid
+    return key, len(data) - len(framed.payload)
+
+
+def named_rows(headers: HeaderColumn | None, name: str, count: int) -> dict[int, bytes]:
+    """Return the last header of a name by row."""
+    if headers is None or not len(headers.names):
+        return {}
+    sought = name.encode()
+    if sought not in bytes(headers.names.data):
+        return {}
+    found = {}
+    for row in range(count):
+        for place in range(headers.offsets[row], headers.offsets[row + 1]):
+            if row_bytes(headers.names, place) == sought:
+                found[row] = row_bytes(headers.values, place) or b""
+    return found
+
+
+def row_bytes(column: BinaryColumn, row: int) -> bytes | None:
+    """Return a string of a column."""
+    bitmap = column.bitmap
+    if bitmap is not None and not bitmap[row >> 3] >> (row & 7) & 1:
+        return None
+    return bytes(column.data[column.offsets[row] : column.offsets[row + 1]])
