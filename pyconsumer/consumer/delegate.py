@@ -178,6 +178,8 @@ class ConsumerDelegate:
         report_missing()
         interceptors = Interceptors(config.interceptors)
         subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
+        if config.group_id is None:
+            subscriptions.count_by_position()
         metadata = Metadata.from_config(
             config,
             allow_auto_topic_creation=config.allow_auto_create_topics,
@@ -897,6 +899,7 @@ class ConsumerDelegate:
         return self._topics.names(deadline)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
+        self.subscriptions.count_by_position()  # a producer commits, and this consumer does not learn of it
         return self.require_group().group_metadata()
 
     def missing_topics(self) -> list[str]:

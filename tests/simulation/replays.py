@@ -29,10 +29,16 @@ def digest_of(code: str, hash_seed: str) -> str:
     return hashlib.sha256(result.stdout).hexdigest()
 
 
-def play_block(name: str, block: int, play: Callable[[int], object], played: dict[str, int]) -> list[int]:
-    """Play the schedules of a block and print the traces of those that break a rule. Return their seeds."""
+def play_block(
+    name: str, block: int, play: Callable[[int], object], played: dict[str, int], count: int = COUNT
+) -> list[int]:
+    """Play the schedules of a block and print the traces of those that break a rule. Return their seeds.
+
+    Args:
+        count: how many schedules there are in all.
+    """
     start = FIRST + block * BLOCK
-    seeds = range(start, min(start + BLOCK, FIRST + COUNT))
+    seeds = range(start, min(start + BLOCK, FIRST + count))
     print(f"{name}: seeds {seeds.start} to {seeds.stop - 1}")
     broken = []
     for seed in seeds:

@@ -6,12 +6,12 @@ import pytest
 
 from tests.simulation.apart import play_apart
 from tests.simulation.replays import BLOCK, play_block
-from tests.simulation.seeds import COUNT, FIRST
+from tests.simulation.seeds import COUNT_APART, FIRST
 
 PROTOCOLS = ("eager", "static", "cooperative", "consumer", "both")
 
 
-@pytest.mark.parametrize("block", range(-(-COUNT // BLOCK)))
+@pytest.mark.parametrize("block", range(-(-COUNT_APART // BLOCK)))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_record_is_missing_and_no_other_rule_is_broken(protocol: str, block: int, simulated: dict[str, int]) -> None:
     rebalances = kept = 0
@@ -22,10 +22,10 @@ def test_no_record_is_missing_and_no_other_rule_is_broken(protocol: str, block: 
         rebalances += world.callbacks["assigned"]
         kept += world.kept
 
-    broken = play_block(f"apart-{protocol}", block, play, simulated)
+    broken = play_block(f"apart-{protocol}", block, play, simulated, COUNT_APART)
     assert not broken, (
         f"{protocol}: schedules {broken} broke a rule; the traces are above (PYCONSUMER_SIM_FIRST={FIRST})"
     )
-    if COUNT % BLOCK == 0:
+    if COUNT_APART % BLOCK == 0:
         assert rebalances > 60, "four blocks of five protocols make more than 1,000"
         assert kept > 10, "members go on at their positions"

@@ -100,7 +100,7 @@ def test_the_schedules_have_every_fault_and_every_callback() -> None:
 @pytest.mark.parametrize("protocol", ["consumer", "both"])
 def test_commits_meet_an_epoch_that_has_moved_while_they_were_under_way(protocol: str) -> None:
     """KIP-848: the coordinator refuses them, and the member commits again. Rules about commits hold all the same."""
-    assert sum(play(protocol, seed).brokers.stale_commits for seed in range(60)) > 0
+    assert any(play(protocol, seed).brokers.stale_commits for seed in range(60))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -86,7 +86,7 @@ def _read(path: Path) -> _Module:
     return module
 
 
-_modules = KeptReadings("asserting", _read, [sys.modules[__name__], syntax_trees])
+_modules = KeptReadings("asserting", _read, [sys.modules[__name__], syntax_trees], place=TESTS)
 
 
 def _called(function: ast.expr) -> _Called | None:

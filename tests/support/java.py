@@ -307,17 +307,16 @@ class KafkaTools:
             with locked(classes.parent / ".lock"), tempfile.TemporaryDirectory(dir=classes.parent) as folder:
                 if not classes.exists():
                     fresh = Path(folder, "classes")
-                    run(
-                        [*self.java("-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(fresh), str(source))]
-                    ).check()
+                    compiler = ("-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8", "-proc:none")
+                    run([*self.java(*compiler, "-d", str(fresh), str(source))], timeout_s=120).check()
                     fresh.rename(classes)
         command = self.java(source.stem, quick=quick)
         command[command.index("-cp") + 1] += f"{os.pathsep}{classes}"
         return command
 
     def run_source(self, source: Path, *args: str, timeout_s: float = 120.0, check: bool = True) -> Finished:
-        """Run a single-file Java program that may use Kafka's classes."""
-        finished = run([*self.java(), str(source), *args], timeout_s=timeout_s)
+        """Run a single-file Java program that may use Kafka's classes. It is compiled once and kept."""
+        finished = run([*self.compiled(source), *args], timeout_s=timeout_s)
         return finished.check() if check else finished
 
 

@@ -34,7 +34,7 @@ def first_sentence(path: Path) -> str:
     return sentence.replace("``", "`").replace("|", "\\|")
 
 
-_sentences = KeptReadings("file-map", first_sentence, [sys.modules[__name__]])
+_sentences = KeptReadings("file-map", first_sentence, [sys.modules[__name__]], place=ROOT / "pyconsumer")
 
 
 def file_map() -> str:

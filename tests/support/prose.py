@@ -197,7 +197,7 @@ def _read(path: Path) -> _Module:
     return module
 
 
-_modules = KeptReadings("prose", _read, [sys.modules[__name__], syntax_trees])  # several tests read all modules
+_modules = KeptReadings("prose", _read, [sys.modules[__name__], syntax_trees], place=ROOT)
 
 
 def _message(path: Path, line: int, inside: ast.AST) -> Iterator[Text]:

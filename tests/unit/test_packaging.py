@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,21 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyconsumer", "tests", ".ci"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     return copy
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_soon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let all builds leave out the optimizations of C, which take most of their time and are of no concern here."""
+    if not _has_compiler():
+        yield
+        return
+    compiler = os.environ.get("CC", str(sysconfig.get_config_var("CC") or "cc"))
+    unoptimized = tmp_path_factory.mktemp("compiler") / "cc"
+    unoptimized.write_text(f'#!/bin/sh\nexec {compiler} "$@" -O0\n')
+    unoptimized.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CC", str(unoptimized))
+        yield
 
 
 def _build(what: str, tree: Path, into: Path) -> Path:
