@@ -886,6 +886,10 @@ class ConsumerDelegate:
         """Return the numbers of a topic's partitions, or None if there is no such topic."""
         return self._topics.partitions_for(topic, deadline)
 
+    def existing_partitions(self, topic: str, deadline: float) -> Steps[set[int]]:
+        """Return the numbers of a topic's partitions, or none if there is no such topic. It is not created."""
+        return self._topics.existing_partitions(topic, deadline)
+
     def metadata_update(self, deadline: float) -> Steps[None]:
         """Request the metadata of the topics in use again, and wait for the response."""
         return self._topics.update(deadline)

@@ -8,7 +8,7 @@ from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import wait_until
 from pyconsumer.network.futures import Steps, Wait
-from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 
 __all__ = ["TopicMetadataFetcher", "none_in_time"]
 
@@ -66,6 +66,20 @@ class TopicMetadataFetcher:
 
     def names(self, deadline: float) -> Steps[set[str]]:
         """Return the names of all topics that are visible to this client."""
+        topics = yield from self._all("list of topics", deadline)
+        hide = self._config.exclude_internal_topics
+        return {t.name for t in topics if t.name and not t.error_code and not (hide and t.is_internal)}
+
+    def existing_partitions(self, topic: str, deadline: float) -> Steps[set[int]]:
+        """Return the numbers of a topic's partitions, or none if it is not visible. The broker creates no topic."""
+        found = self._metadata.partitions_for(topic)
+        if found:
+            return {p.partition for p in found}
+        topics = yield from self._all(f"metadata for topic {topic}", deadline)
+        return {p.partition_index for t in topics if t.name == topic for p in t.partitions}
+
+    def _all(self, what: str, deadline: float) -> Steps[list[MetadataResponseTopic]]:
+        """Return all topics that are visible to this client. ``what`` is the result in words, for an error."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         failures = 0
@@ -81,11 +95,10 @@ class TopicMetadataFetcher:
                 yield from wait_until(self._clock, self._clock.now() + backoff.delay(failures), deadline)
                 failures += 1
         except KafkaTimeoutError:
-            raise none_in_time("list of topics", str(cause) if cause else self._connections()) from cause
+            raise none_in_time(what, str(cause) if cause else self._connections()) from cause
         response = future.result().message
         assert isinstance(response, MetadataResponse)
-        hide = self._config.exclude_internal_topics
-        return {t.name for t in response.topics if t.name and not t.error_code and not (hide and t.is_internal)}
+        return response.topics
 
 
 def none_in_time(what: str, cause: str) -> KafkaTimeoutError:

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.behaviour import compat_calls_kafka  # noqa: F401 - its calls enter the table
 from tests.behaviour.compat_calls_aiokafka import session_of_aiokafka
+from tests.behaviour.compat_calls_kafka import session_of_kafka_python
 from tests.behaviour.compat_world import AIO, BLOCKING, blocking_outcome, equal, outcome
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
@@ -66,6 +66,22 @@ IN_SESSIONS: Final[dict[str, str]] = {
 }
 
 
+_WRONG_TYPES: Final = "an argument of a wrong type: `AttributeError`"
+#: The same for sessions of kafka-python, while the client works. After ``close`` all calls of ours may raise
+#: ``IllegalStateError``, which is one row.
+IN_SESSIONS_OF_KAFKA: Final[dict[str, str]] = {
+    "subscribe-set": "`subscribe` to a set of names",
+    "assign-numbers": _WRONG_TYPES,
+    "assign-text": _WRONG_TYPES,
+    "times-text": _WRONG_TYPES,
+    "send-text-partition": _WRONG_TYPES,
+    "commit-number": "`commit` of a number",
+    "commit-negative": "a negative offset in `commit` and",
+    "send-header-none": "a header without a value",
+    "send-timestamp-negative": "a negative timestamp of a record",
+}
+
+
 def _compare(name: str, theirs: Any, ours: Any) -> None:
     if name in DIFFERS:
         assert not equal(theirs, ours), f"{name} has the original's outcome now: remove it from DIFFERS"
@@ -102,7 +118,8 @@ def test_a_hundred_calls_are_compared() -> None:
     assert DIFFERS.keys() <= {*AIO, *BLOCKING}
     page = (Path(__file__).parents[2] / "docs" / "porting.md").read_text(encoding="utf-8")
     assert [row for row in DIFFERS.values() if f"| {row}" not in page] == []
-    assert [words for words in IN_SESSIONS.values() if words not in page] == []
+    assert [words for words in {**IN_SESSIONS, **IN_SESSIONS_OF_KAFKA}.values() if words not in page] == []
+    assert "| calls after `close` answer from memory" in page
     assert "| calls after `stop` answer from memory" in page
 
 
@@ -143,3 +160,28 @@ def _renamed(value: Any, topic: str) -> Any:
     return (
         re.sub(r"timestamp=\d{6,}", "timestamp=T", value.replace(topic, "TOPIC")) if isinstance(value, str) else value
     )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["consumer", "member", "producer"])
+def test_sessions_of_kafka_python_have_the_same_outcomes(kind: str, cluster: Cluster, make_topic: Any) -> None:
+    found = []
+    for name in ("kafka", "pyconsumer.compat.kafka"):
+        topic = make_topic()
+        fill(cluster, topic, 5)
+        found.append(session_of_kafka_python(importlib.import_module(name), kind, cluster.bootstrap_servers, topic))
+    theirs, ours = found
+    different = {call for call in theirs if not _same_calls(theirs[call], ours[call])}
+    closed = {call for call in different if call.startswith("closed ")} - {"closed assigned"}
+    assert [(call, ours[call]) for call in closed if "IllegalStateError" not in ours[call]] == []
+    assert {call: (theirs[call], ours[call]) for call in different - closed - {"closed assigned"}} == {
+        call: (theirs[call], ours[call]) for call in (f"open {name}" for name in IN_SESSIONS_OF_KAFKA) if call in theirs
+    }
+
+
+def _same_calls(theirs: Any, ours: Any) -> bool:
+    """Return whether outcomes agree. An error of ours has the original's class among its own."""
+    if isinstance(theirs, list) and isinstance(ours, list) and "BaseException" in theirs:
+        return theirs[0] in ours
+    return bool(theirs == ours)

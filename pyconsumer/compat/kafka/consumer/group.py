@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import pyconsumer
 from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.border import border
+from pyconsumer.compat.kafka.checks import check_topic_name
 from pyconsumer.compat.kafka.consumer.fetcher import ConsumerRecord
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.defaults import CONSUMER_DEFAULTS
@@ -22,7 +23,7 @@ from pyconsumer.compat.kafka.settings import (
     unknown_is_timeout,
 )
 from pyconsumer.compat.kafka.structs import ConsumerGroupMetadata, MemberState
-from pyconsumer.consumer.arguments import as_partition
+from pyconsumer.consumer.arguments import as_partition, check_max_records
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import ConfigurationError, IllegalStateError
@@ -103,7 +104,9 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         connect(self.config, self._bootstrap_ms if timeout_ms is None else timeout_ms)
 
     def bootstrap_connected(self) -> bool:
-        """Return whether a connection to a broker is open."""
+        """Return whether a connection to a broker is open. After ``close`` it is False."""
+        if self._guard.closed:
+            return False
         with self._guard:
             network, metadata = self._network, self._delegate.metadata
             return any(network.connection_state(broker.node_id) == "ready" for broker in metadata.brokers())
@@ -193,8 +196,8 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         """Subscribe to topics by name, or by a pattern. The pattern must match the beginning of a topic's name.
 
         Raises:
-            ValueError: topics and pattern are both missing.
-            TypeError: ``topics`` is a text instead of a list.
+            ValueError: topics and pattern are both missing, or no topic can have one of the names.
+            TypeError: ``topics`` is a text instead of a list, or a name is no text.
             IllegalStateError: both topics and a pattern are given.
         """
         if isinstance(topics, str):
@@ -203,6 +206,10 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
             raise IllegalStateError("subscribe takes either topics or a pattern")
         if not topics and pattern is None:
             raise ValueError("subscribe needs topics or a pattern")
+        if isinstance(topics, Iterable):
+            topics = list(topics)
+            for topic in topics:
+                check_topic_name(topic)
         wanted = pattern if isinstance(pattern, SubscriptionPattern) else beginning_with(pattern)
         super().subscribe(topics, wanted, listener)
 
@@ -222,6 +229,8 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         """
         if self._subscriptions.has_none:
             with border.context(self._guard):
+                self._deadline(timeout_ms)
+                check_max_records(1 if max_records is None else max_records)
                 return ConsumerRecords()
         if not update_offsets:
             raise ValueError("update_offsets=False is not supported: to read records again, seek back")
@@ -232,6 +241,12 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
             if crossed is error:
                 raise
         raise crossed
+
+    def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """Return the partitions of a topic. For an unknown topic the set is empty, and no topic is created."""
+        with self._guard:
+            deadline = self._deadline(timeout_ms)
+            return self._run(self._delegate.existing_partitions(topic, deadline), deadline)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None

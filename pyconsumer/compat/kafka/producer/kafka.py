@@ -11,6 +11,7 @@ from pyconsumer.clock import seconds_of
 from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka import structs
 from pyconsumer.compat.kafka.border import border
+from pyconsumer.compat.kafka.checks import check_topic_name
 from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
 from pyconsumer.compat.kafka.internals import ProducerInternals
 from pyconsumer.compat.kafka.partitioner.default import as_function
@@ -76,7 +77,9 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
             raise
 
     def bootstrap_connected(self) -> bool:
-        """Return whether a broker can be reached within ``request_timeout_ms``."""
+        """Return whether a broker can be reached within ``request_timeout_ms``. After ``close`` it is False."""
+        if self._closed:
+            return False
         try:
             connect(self.config, self.config.request_timeout_ms)
         except pyconsumer.errors.KafkaError:
@@ -101,6 +104,10 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         """Send a record, and return its future. See :meth:`pyconsumer.KafkaProducer.send`.
 
         If a serializer raises an exception, it is raised unchanged.
+
+        Raises:
+            TypeError: the topic, key or value has a wrong type.
+            ValueError: no topic can have this name.
         """
         try:
             quick = self._quick
@@ -108,7 +115,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
                 future = quick(topic, value, key, headers, partition, timestamp_ms)  # as there, without its frame
                 if future is not None:
                     return future  # type: ignore[return-value]  # of the class above
-            if isinstance(value, str) or isinstance(key, str):
+            if not self._closed:
+                check_topic_name(topic)
                 check_no_text(self.config, key, value)
             return super().send(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[return-value]
         except Exception as error:
@@ -128,6 +136,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     def flush(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> None:  # type: ignore[override]
         """Wait until all records that were passed to ``send`` have been acknowledged or have failed.
 
+        After ``close`` there are none, so the call has no effect.
+
         Args:
             timeout: seconds. None waits as long as deliveries may take.
             timeout_ms: the same in milliseconds.
@@ -135,6 +145,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         Raises:
             KafkaTimeoutError: some records have no result in time. They are still being sent.
         """
+        if self._closed:
+            return
         super().flush(timeout_ms=timeout_ms if timeout is None else _in_ms(timeout))
 
     def send_offsets_to_transaction(
