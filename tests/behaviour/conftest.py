@@ -25,7 +25,7 @@ from tests.behaviour.raw_members import Connect, fetch_offset
 from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioProducer
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
-from tests.support.faces import FACES, faces_of
+from tests.support.faces import FACES, faces_of, is_combined
 from tests.support.groups import may_be_used_later
 from tests.support.health_watch import HealthWatch
 from tests.support.process import wait_until
@@ -184,8 +184,24 @@ def _with_protocols(kinds: list[Any]) -> list[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out the faces that this run does not use."""
-    items[:] = [item for item in items if _has_face_of_this_run(item)]
+    """Leave out the faces that this run does not use, and the combinations of tests marked ``pairs``."""
+    items[:] = [item for item in items if _has_face_of_this_run(item) and _is_combination_of_this_run(item)]
+
+
+def _is_combination_of_this_run(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("pairs")
+    if mark is None or not isinstance(item, pytest.Function):
+        return True
+    parameters = item.callspec.params
+    values = {each.args[0]: list(each.args[1]) for each in item.iter_markers("parametrize")}
+    return is_combined(
+        (
+            mark.kwargs.get("swap", 0),
+            parameters.get("cluster_kind", "embedded") != "embedded",
+            parameters.get("group_protocol") == "consumer",
+            *(values[name].index(parameters[name]) for name in mark.args),
+        )
+    )
 
 
 def _has_face_of_this_run(item: pytest.Item) -> bool:
