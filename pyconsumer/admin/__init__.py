@@ -1,6 +1,6 @@
 """Topics, groups, offsets, settings, transactions and access, for operators and tests. ``client`` is the facade.
-``topics``, ``groups``, ``configs``, ``transactions`` and ``access`` hold the steps of each operation without I/O.
-``calls`` sends one request to the right broker until it succeeds or time is up. ``types`` are the results.
+``topics``, ``groups``, ``configs``, ``transactions``, ``access`` and ``quotas`` hold the steps of operations without
+I/O. ``calls`` sends one request to the right broker until it succeeds or time is up. ``types`` are the results.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from pyconsumer.admin.types import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from pyconsumer.quotas import DEFAULT_ENTITY, QuotaEntity
 from pyconsumer.scram import ScramMechanism
 
 __all__ = [
+    "DEFAULT_ENTITY",
     "AclBinding",
     "AclDeletion",
     "AclFilter",
@@ -52,6 +54,7 @@ __all__ = [
     "OffsetSpec",
     "PatternType",
     "ProducerState",
+    "QuotaEntity",
     "ResourceType",
     "ScramMechanism",
     "ScramUserDescription",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer import background_log
 from pyconsumer.acls import AclBinding, AclFilter
-from pyconsumer.admin import access, configs, delegation_tokens, groups, topics, transactions
+from pyconsumer.admin import access, configs, delegation_tokens, groups, quotas, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.delegation_tokens import DelegationToken
 from pyconsumer.admin.types import (
@@ -47,6 +47,7 @@ from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.metric_scopes import NetworkScopes
+from pyconsumer.quotas import QuotaEntity
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -282,6 +283,34 @@ class KafkaAdminClient:
             for tp, at in partitions.items()
         }
         return self._run(lambda until: self._calls.list_offsets(wanted, until, isolation_level=level), timeout_ms)
+
+    def first_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return offset and timestamp of the first record at or after an offset of each partition.
+
+        It is None if no record follows. Its age is the lag of a group at this offset, as time. Each
+        partition costs one fetch of one batch, and at most 64 are in flight. You need the right to READ the topics.
+
+        Args:
+            offsets: an offset below the start of the log stands for the start.
+
+        Returns:
+            Timestamps in ms since 1970, -1 for a record without one. Markers of transactions are no records. Partitions
+            that cannot be read now are left out.
+
+        Raises:
+            KafkaTimeoutError: the brokers did not respond in time.
+
+        Example::
+
+            tp = TopicPartition("flights", 0)
+            committed = admin.list_group_offsets("billing")[tp].offset
+            first = admin.first_records({tp: committed})[tp]
+        """
+        from pyconsumer.admin import first_records  # which reads logs, as few programs ask an admin client to
+
+        return self._run(lambda until: first_records.find(self._calls, offsets, until), timeout_ms)
 
     # ------------------------------------------------------------ settings
 
@@ -727,6 +756,57 @@ class KafkaAdminClient:
         wanted = list(alterations)
         return self._run(
             lambda until: _raising(access.alter_users(self._calls, wanted, until), raise_errors), timeout_ms
+        )
+
+    # ------------------------------------------------------------ quotas
+
+    def describe_client_quotas(
+        self,
+        entity: QuotaEntity | None = None,
+        *,
+        types: Iterable[str] = (),
+        strict: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """Return quotas of clients (KIP-546), by entity and key. Without arguments, all of them.
+
+        Args:
+            entity: only quotas of these names. Other names may be part of an entity too, see ``strict``.
+            types: only quotas of entities with these types: ``user``, ``client-id``, ``ip``.
+            strict: True selects entities that have no other types.
+
+        Example::
+
+            print(admin.describe_client_quotas(QuotaEntity(user="alice")))
+        """
+        wanted = quotas.components(entity, types)
+        return self._run(lambda until: quotas.describe(self._calls, wanted, strict, until), timeout_ms)
+
+    def alter_client_quotas(
+        self,
+        alterations: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[QuotaEntity, KafkaError | None]:
+        """Set quotas of clients (KIP-546). Keys that are not given stay as they are, and None removes a key.
+
+        Args:
+            alterations: values by key, such as ``producer_byte_rate`` (see :mod:`pyconsumer.quotas`).
+            validate_only: True only checks whether the quotas could be set.
+            raise_errors: True raises the first error. False returns the errors in the result.
+
+        Raises:
+            InvalidRequestError: an entity cannot have this key or value.
+
+        Example::
+
+            admin.alter_client_quotas({QuotaEntity(user="alice"): {"producer_byte_rate": 1_000_000}})
+        """
+        wanted = {entity: dict(values) for entity, values in alterations.items()}
+        return self._run(
+            lambda until: _raising(quotas.alter(self._calls, wanted, validate_only, until), raise_errors), timeout_ms
         )
 
     # ------------------------------------------------------------ delegation tokens

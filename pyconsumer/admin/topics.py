@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyconsumer.admin.types import ClusterDescription, NewPartitions, NewTopic, TopicDescription
 from pyconsumer.errors import (
     KafkaError,
     NotControllerError,
     ProtocolError,
+    ThrottlingQuotaExceededError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
     for_code,
 )
-from pyconsumer.network.calls import Calls
+from pyconsumer.network.calls import Calls, wait_until
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages import (
     create_partitions,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pyconsumer.network.futures import RequestFuture, Steps
 
 T = TypeVar("T")
+_Results = dict[str, KafkaError | None]
+_LEAST_PAUSE_S: Final = 0.1
 
 __all__ = ["create", "delete", "delete_before", "describe", "describe_cluster", "raise_partitions"]
 
@@ -112,60 +115,74 @@ def create(
     calls: Calls, topics: list[NewTopic], deadline: float, *, validate_only: bool = False
 ) -> Steps[dict[str, KafkaError | None]]:
     """Create topics. Return each topic's error by name, or None for success."""
-    request = create_topics.CreateTopicsRequest(
-        topics=[
-            create_topics.CreatableTopic(
-                name=topic.name,
-                num_partitions=-1 if topic.replica_assignments else topic.num_partitions,
-                replication_factor=-1 if topic.replica_assignments else topic.replication_factor,
-                assignments=[
-                    create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
-                    for index, nodes in sorted(topic.replica_assignments.items())
-                ],
-                configs=[
-                    create_topics.CreatableTopicConfig(name=name, value=None if value is None else str(value))
-                    for name, value in topic.topic_configs.items()
-                ],
-            )
-            for topic in topics
-        ],
-        timeout_ms=_left_ms(calls, deadline),
-        validate_only=validate_only,
-    )
-    response = yield from calls.call(
-        ApiKey.CREATE_TOPICS,
-        request,
-        create_topics.CreateTopicsResponse,
-        deadline,
-        target=calls.controller,
-        check=lambda response: _controller_moved((item.error_code, item.error_message) for item in response.topics),
-        what="creating topics",
-    )
-    return {item.name: _named(item.error_code, item.error_message, item.name) for item in response.topics}
+
+    def attempt(names: Collection[str]) -> Steps[tuple[_Results, int]]:
+        request = create_topics.CreateTopicsRequest(
+            topics=[
+                create_topics.CreatableTopic(
+                    name=topic.name,
+                    num_partitions=-1 if topic.replica_assignments else topic.num_partitions,
+                    replication_factor=-1 if topic.replica_assignments else topic.replication_factor,
+                    assignments=[
+                        create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
+                        for index, nodes in sorted(topic.replica_assignments.items())
+                    ],
+                    configs=[
+                        create_topics.CreatableTopicConfig(name=name, value=None if value is None else str(value))
+                        for name, value in topic.topic_configs.items()
+                    ],
+                )
+                for topic in topics
+                if topic.name in names
+            ],
+            timeout_ms=_left_ms(calls, deadline),
+            validate_only=validate_only,
+        )
+        response = yield from calls.call(
+            ApiKey.CREATE_TOPICS,
+            request,
+            create_topics.CreateTopicsResponse,
+            deadline,
+            target=calls.controller,
+            check=lambda response: _controller_moved((item.error_code, item.error_message) for item in response.topics),
+            what="creating topics",
+        )
+        return _results((item.name, item.error_code, item.error_message) for item in response.topics), (
+            response.throttle_time_ms
+        )
+
+    return (yield from _within_quota(calls, {topic.name for topic in topics}, attempt, deadline))
 
 
 def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, KafkaError | None]]:
     """Delete topics. Return each topic's error by name, or None for success."""
 
-    def build(version: int) -> delete_topics.DeleteTopicsRequest:
-        timeout_ms = _left_ms(calls, deadline)
-        if version >= 6:
-            topics = [delete_topics.DeleteTopicState(name=name) for name in names]
-            return delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms)
-        return delete_topics.DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
+    def attempt(left: Collection[str]) -> Steps[tuple[_Results, int]]:
+        wanted = [name for name in names if name in left]
 
-    response = yield from calls.call(
-        ApiKey.DELETE_TOPICS,
-        build,
-        delete_topics.DeleteTopicsResponse,
-        deadline,
-        target=calls.controller,
-        check=lambda response: _controller_moved((item.error_code, item.error_message) for item in response.responses),
-        what="deleting topics",
-    )
-    return {
-        item.name or "": _named(item.error_code, item.error_message, item.name or "") for item in response.responses
-    }
+        def build(version: int) -> delete_topics.DeleteTopicsRequest:
+            timeout_ms = _left_ms(calls, deadline)
+            if version >= 6:
+                topics = [delete_topics.DeleteTopicState(name=name) for name in wanted]
+                return delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms)
+            return delete_topics.DeleteTopicsRequest(topic_names=wanted, timeout_ms=timeout_ms)
+
+        response = yield from calls.call(
+            ApiKey.DELETE_TOPICS,
+            build,
+            delete_topics.DeleteTopicsResponse,
+            deadline,
+            target=calls.controller,
+            check=lambda response: _controller_moved(
+                (item.error_code, item.error_message) for item in response.responses
+            ),
+            what="deleting topics",
+        )
+        return _results((item.name or "", item.error_code, item.error_message) for item in response.responses), (
+            response.throttle_time_ms
+        )
+
+    return (yield from _within_quota(calls, set(names), attempt, deadline))
 
 
 def raise_partitions(
@@ -183,18 +200,28 @@ def raise_partitions(
         topics.append(
             create_partitions.CreatePartitionsTopic(name=name, count=new.total_count, assignments=assignments)
         )
-    response = yield from calls.call(
-        ApiKey.CREATE_PARTITIONS,
-        create_partitions.CreatePartitionsRequest(
-            topics=topics, timeout_ms=_left_ms(calls, deadline), validate_only=validate_only
-        ),
-        create_partitions.CreatePartitionsResponse,
-        deadline,
-        target=calls.controller,
-        check=lambda response: _controller_moved((item.error_code, item.error_message) for item in response.results),
-        what="creating partitions",
-    )
-    return {item.name: _named(item.error_code, item.error_message, item.name) for item in response.results}
+
+    def attempt(names: Collection[str]) -> Steps[tuple[_Results, int]]:
+        response = yield from calls.call(
+            ApiKey.CREATE_PARTITIONS,
+            create_partitions.CreatePartitionsRequest(
+                topics=[topic for topic in topics if topic.name in names],
+                timeout_ms=_left_ms(calls, deadline),
+                validate_only=validate_only,
+            ),
+            create_partitions.CreatePartitionsResponse,
+            deadline,
+            target=calls.controller,
+            check=lambda response: _controller_moved(
+                (item.error_code, item.error_message) for item in response.results
+            ),
+            what="creating partitions",
+        )
+        return _results((item.name, item.error_code, item.error_message) for item in response.results), (
+            response.throttle_time_ms
+        )
+
+    return (yield from _within_quota(calls, set(wanted), attempt, deadline))
 
 
 def delete_before(
@@ -226,6 +253,32 @@ def delete_before(
         }
 
     return (yield from calls.ask_leaders(offsets, deadline, ask, read, what="deleting records"))
+
+
+def _within_quota(
+    calls: Calls,
+    names: Collection[str],
+    attempt: Callable[[Collection[str]], Steps[tuple[_Results, int]]],
+    deadline: float,
+) -> Steps[_Results]:
+    """Change topics, and repeat it for those that a quota has refused, until the time is up (KIP-599).
+
+    Args:
+        attempt: changes topics. It returns their results, and the time (ms) for which the broker throttles.
+    """
+    found: _Results = {}
+    while True:
+        results, throttle_ms = yield from attempt(names)
+        found |= results
+        names = {name for name, error in results.items() if isinstance(error, ThrottlingQuotaExceededError)}
+        again_at = calls.clock.now() + max(throttle_ms / 1000, _LEAST_PAUSE_S)
+        if not names or again_at >= deadline:
+            return found
+        yield from wait_until(calls.clock, again_at, deadline)
+
+
+def _results(items: Iterable[tuple[str, int, str | None]]) -> _Results:
+    return {name: _named(code, text, name) for name, code, text in items}
 
 
 def _left_ms(calls: Calls, deadline: float) -> int:

@@ -56,7 +56,8 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
 
         Args:
             timeout_ms, max_records: see ``poll``.
-            only: the partitions to read. The others are paused during this call. By default all are read.
+            only: the partitions to read, by default all. The others return no records and raise no errors in this
+                call.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         take: Callable[[], ConsumerRecords[Any, Any] | None] = partial(self._delegate.take_records, most)
@@ -64,26 +65,17 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         if not only:
             found = await self._read(timeout_ms, take, "getmany")
         else:
-            paused: set[TopicPartition] = set()
 
             def take_some() -> ConsumerRecords[Any, Any] | None:
-                self._pause_others(only, paused)  # also those that were assigned during the call
+                self._subscriptions.leave_out_all_but(only)  # also those that were assigned during the call
                 return take()
 
-            self._pause_others(only, paused)
+            self._subscriptions.leave_out_all_but(only)
             try:
-                found = await self._read(timeout_ms, take_some, "getmany")
+                found = await self._read(timeout_ms, take_some, "getmany", only)
             finally:
-                for tp in paused:
-                    if self._subscriptions.get(tp) is not None:
-                        self._subscriptions.resume(tp)
+                self._subscriptions.leave_out_none()
         return ConsumerRecords() if found is None else found
-
-    def _pause_others(self, only: Collection[TopicPartition], paused: set[TopicPartition]) -> None:
-        for state in self._subscriptions.states():
-            if not state.paused and state.topic_partition not in only:
-                self._subscriptions.pause(state.topic_partition)
-                paused.add(state.topic_partition)
 
     async def read_one(self, timeout_ms: float, *, ahead: bool) -> ConsumerRecord[Any, Any] | None:
         """Return the next record, or None if no record arrives in time.
@@ -99,7 +91,9 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             self._iteration.start()
         return found
 
-    async def _read(self, timeout_ms: float, drain: Callable[[], T | None], name: str) -> T | None:
+    async def _read(
+        self, timeout_ms: float, drain: Callable[[], T | None], name: str, only: Collection[TopicPartition] = ()
+    ) -> T | None:
         guard, delegate, driver = self._guard, self._delegate, self._driver
         driver.bind()
         guard.begin(name)
@@ -116,7 +110,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
-            steps = delegate.fetched_apart(deadline, drain, check=self.raise_failure, on_due=driver.recheck)
+            steps = delegate.fetched_apart(deadline, drain, check=self.raise_failure, on_due=driver.recheck, only=only)
             self._activity.enter()
             try:
                 return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)

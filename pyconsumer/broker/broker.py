@@ -12,9 +12,17 @@ from typing import Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import Authorizer
+from pyconsumer.broker.access.rates import ClientRates
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller, IsrChange, PartitionState
+from pyconsumer.broker.controller import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_TOPIC,
+    Controller,
+    IsrChange,
+    PartitionState,
+)
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.fetch_sessions import FetchSessions
 from pyconsumer.broker.group.common.config import GroupConfig
@@ -23,6 +31,12 @@ from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.log.manager import LogManager, LogToOpen, Recovery
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.replication import ReplicaFetcher
+from pyconsumer.broker.share.config import ShareConfig
+from pyconsumer.broker.share.coordinator import ShareCoordinator
+from pyconsumer.broker.share.group_states import GroupShareStates
+from pyconsumer.broker.share.partitions import SharePartitions
+from pyconsumer.broker.share.persister import Persister
+from pyconsumer.broker.share.rules import ShareGroupRules
 from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.transaction.cluster import BrokerCluster
 from pyconsumer.broker.transaction.config import TransactionConfig
@@ -56,9 +70,12 @@ class Broker:
 
     Attributes:
         partitions: the replicas on this broker. ``fetcher`` copies the records of replicas that other brokers lead.
-        group_coordinator: the coordinator of consumer groups.
+        group_coordinator: the coordinator of groups.
+        share_coordinator: the coordinator of share partitions. ``share_states`` reaches that of any broker.
+        share_partitions: the share partitions that this broker leads.
         transaction_coordinator: the coordinator of transactional ids.
         cluster: the interface by which transactions reach the other brokers.
+        rates: the rates of clients on this broker, against their quotas.
         recovery: the progress of :meth:`opening`.
     """
 
@@ -88,6 +105,7 @@ class Broker:
         self.fenced_endpoints = fenced_endpoints
         self.call_soon = call_soon
         self.authorizer = authorizer
+        self.rates = ClientRates(controller.quotas, config.integer)
         self.logs = LogManager(folder, clock, controller.is_deleted)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetcher = ReplicaFetcher(
@@ -102,6 +120,15 @@ class Broker:
         )
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         settings = {name: config.value(name) for name in BROKER_SETTINGS}
+        share_rules = ShareGroupRules(config, lambda group_id: controller.group_configs.get(group_id, {}))
+        share_config = ShareConfig.from_settings(settings)
+        self.share_coordinator = ShareCoordinator(
+            share_config, InternalTopicLog.of_share_states(self), timer, clock, self
+        )
+        self.share_states = Persister(self, peers)
+        self.share_partitions = SharePartitions(
+            self, self.share_states, share_rules, share_config.group_share_max_share_sessions
+        )
         self.group_coordinator = GroupCoordinator(
             GroupConfig.from_settings(settings),
             InternalTopicLog.of_offsets(self),
@@ -109,6 +136,8 @@ class Broker:
             clock,
             self,
             lambda group_id: controller.group_configs.get(group_id, {}),
+            share_rules,
+            GroupShareStates(self, peers),
         )
         self.cluster = BrokerCluster(self, peers)
         self.transaction_coordinator = TransactionCoordinator(
@@ -158,6 +187,7 @@ class Broker:
         self._apply_broker_config()
         self.group_coordinator.start()
         self.transaction_coordinator.start()
+        self.share_coordinator.start()
         for name in list(self.controller.topics):
             for _ in self._on_change(name):  # one log that cannot be opened does not keep the others from starting
                 pass
@@ -184,6 +214,8 @@ class Broker:
         self.fetcher.stop()
         self.group_coordinator.shutdown()
         self.transaction_coordinator.shutdown()
+        self.share_partitions.shutdown()
+        self.share_coordinator.shutdown()
         for partition in self.partitions.values():
             partition.close()
 
@@ -234,6 +266,7 @@ class Broker:
         topic = self.controller.topics.get(name)
         if topic is None:
             self.group_coordinator.on_topic_changed(name, created=False)
+            self.share_coordinator.forget_deleted_topics()
             gone = [TopicPartition(name, index) for index in range(self._partition_counts.pop(name, 0))]
             ids = {self.partitions[tp].topic_id for tp in gone if tp in self.partitions}
             removed = [self._remove(tp) for tp in gone if tp in self.partitions]
@@ -287,6 +320,7 @@ class Broker:
         partition.lead(state.leader, state.leader_epoch, state.replicas, state.isr, self.clock.now())
         if not is_new_epoch:
             return
+        self.share_partitions.on_partition_changed(partition.topic_id, partition.tp.partition)
         if not partition.is_leader and partition.leader >= 0:
             self.fetcher.wake(partition.tp)
         coordinator = self._coordinator_of(partition.tp.topic)
@@ -295,10 +329,12 @@ class Broker:
         elif coordinator is not None and was_leader:
             coordinator.on_resign(partition.tp.partition, partition.leader_epoch)
 
-    def _coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
+    def _coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | ShareCoordinator | None:
         """Return the coordinator whose records an internal topic holds."""
         if topic == OFFSETS_TOPIC:
             return self.group_coordinator
+        if topic == SHARE_STATE_TOPIC:
+            return self.share_coordinator
         return self.transaction_coordinator if topic == TRANSACTION_TOPIC else None
 
     def _remove(self, tp: TopicPartition) -> bool:
@@ -306,6 +342,7 @@ class Broker:
         coordinator = self._coordinator_of(tp.topic)
         if coordinator is not None and partition.is_leader:
             coordinator.on_resign(tp.partition, None)
+        self.share_partitions.on_partition_changed(partition.topic_id, tp.partition)
         partition.close()
         return self.logs.remove(tp)
 
@@ -374,6 +411,13 @@ class Broker:
         return {tp: partition.high_watermark for tp, partition in self.partitions.items()}
 
     # --- questions of handlers
+
+    def remove_before(self, partition: int, offset: int) -> None:
+        """Remove the records of a partition of ``__share_group_state`` before an offset."""
+        found = self.partitions.get(TopicPartition(SHARE_STATE_TOPIC, partition))
+        if found is not None and found.is_leader and found.log.log_start_offset < offset <= found.high_watermark:
+            found.start_at(offset)
+            self.logs.write_log_starts()
 
     def topic_id(self, name: str) -> bytes | None:
         """Return the id of a topic, or None if there is no such topic."""

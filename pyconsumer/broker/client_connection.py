@@ -29,6 +29,7 @@ from pyconsumer.broker.handlers.api_versions import unsupported_version_response
 from pyconsumer.broker.logins import LoginError
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
+from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response, encode_stored_response
 from pyconsumer.protocol.api_keys import ApiKey
@@ -50,6 +51,7 @@ _MOST_ROOM: Final = 4 << 20
 _ZEROS: Final = memoryview(bytes(_MOST_ROOM))
 _BEFORE_LOGIN: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _MOST_TRAILING_NOTED: Final = 100
+_THROTTLE_TIME: Final = "throttle_time_ms"
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -105,6 +107,7 @@ class ClientConnection:
         self._pumping = False
         self._has_turn = False
         self._reading = True
+        self._muted: TimerHandle | None = None  # until the client is no longer throttled
         self._closed = False
         self._coroutine: Coroutine[Any, Any, Message | None] | None = None
         self._max_request = server.max_request_bytes
@@ -237,7 +240,7 @@ class ClientConnection:
             self._set_reading(False)
 
     def _set_reading(self, reading: bool) -> None:
-        if reading is self._reading or self._closed:
+        if reading is self._reading or self._closed or (reading and self._muted is not None):
             return
         self._reading = reading
         if reading:
@@ -271,7 +274,7 @@ class ClientConnection:
             self._set_reading(True)
 
     def _may_serve(self) -> bool:
-        return bool(self._frames) and not self._busy and not self._out and not self._closed
+        return bool(self._frames) and not self._busy and not self._out and not self._closed and self._muted is None
 
     def _on_turn(self) -> None:
         self._has_turn = False
@@ -332,7 +335,7 @@ class ClientConnection:
         self._coroutine = coroutine
         run_handler(
             coroutine,
-            lambda response: self._on_response(response, header, rule),
+            lambda response: self._on_response(response, header, rule, context, len(frame)),
             lambda error: self._on_error(error, request, header),
         )
 
@@ -391,13 +394,46 @@ class ClientConnection:
         code, _ = code_and_text(error)
         self._reply(error_response(request, header.api_version, code), header.api_version, header.correlation_id)
 
-    def _on_response(self, response: Message | None, header: RequestHeader, rule: FaultRule | None) -> None:
+    def _on_response(
+        self,
+        response: Message | None,
+        header: RequestHeader,
+        rule: FaultRule | None,
+        context: RequestContext,
+        size_bytes: int,
+    ) -> None:
         self._coroutine = None
         if self._closed:
             return
+        if self._broker.rates.active:
+            self._throttle(response, context, size_bytes)
         if rule is not None and self._inject_after(rule, response, header):
             return
         self._reply(response, header.api_version, header.correlation_id)
+
+    # --- quotas
+
+    def _throttle(self, response: Message | None, context: RequestContext, size_bytes: int) -> None:
+        """Throttle the client if it is above a quota. It gets its response at once, and then waits (KIP-219)."""
+        if context.api_key == ApiKey.PRODUCE:
+            now = self._broker.clock.now()
+            rates = self._broker.rates
+            context.throttle(rates.produced(context.principal, context.client_id, size_bytes, now))
+        if context.throttle_ms:
+            if response is not None:
+                setattr(response, _THROTTLE_TIME, context.throttle_ms)
+            self._mute(context.throttle_ms)
+
+    def _mute(self, throttle_ms: int) -> None:
+        """Neither read nor serve requests for some time. The response that is being made is still sent."""
+        broker = self._broker
+        self._set_reading(False)
+        self._muted = broker.timer.schedule(broker.clock.now() + throttle_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        if not self._closed:
+            self._pump()
 
     def _reply(self, response: Message | None, version: int, correlation_id: int) -> None:
         if self._closed:
@@ -522,6 +558,8 @@ class ClientConnection:
         if self._closed or (flush and self._out):
             return
         self._closed = True
+        if self._muted is not None:
+            self._muted.cancel()
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         self._sock.close()
@@ -532,6 +570,7 @@ class ClientConnection:
         if coroutine is not None and not getattr(coroutine, "cr_running", False):
             coroutine.close()
         self._server.forget(self)
+        self.session.connection_ended()
 
     def reset(self) -> None:
         """Close the connection with a reset, as if the process had been killed."""

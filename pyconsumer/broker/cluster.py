@@ -25,6 +25,7 @@ from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRunner
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaTimeoutError
+from pyconsumer.quotas import QuotaEntity
 from pyconsumer.structs import Address
 
 __all__ = ["ClusterFaults", "EmbeddedCluster"]
@@ -50,6 +51,8 @@ class EmbeddedCluster:
         acls: rules for what users may do, as :class:`~pyconsumer.acls.AclBinding` or as lines such as
             ``"alice: READ topic orders"`` (see :func:`~pyconsumer.acls.parse_acl`). With a list, even an empty one, the
             brokers have an authorizer, and everything that no rule allows is denied.
+        quotas: bounds of what clients may do, such as ``{QuotaEntity(user="alice"): {"producer_byte_rate": 100_000}}``
+            (see :mod:`pyconsumer.quotas`). They are set at each start.
         sasl_users: the same as ``users`` for the mechanism PLAIN alone.
         schema_registry: also run a Schema Registry with Confluent's REST API, at :attr:`schema_registry_url`. It keeps
             its schemas in the topic ``_schemas``.
@@ -79,6 +82,7 @@ class EmbeddedCluster:
         ssl_client_cafile: str | os.PathLike[str] | None = None,
         users: Mapping[str, str] | None = None,
         acls: Sequence[AclBinding | str] | None = None,
+        quotas: Mapping[QuotaEntity, Mapping[str, float | None]] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         schema_registry: bool = False,
@@ -102,6 +106,7 @@ class EmbeddedCluster:
             data_dir=self._folder,
             config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | dict(config or {}),
             acls=_rules(acls or ()),
+            quotas={entity: dict(values) for entity, values in (quotas or {}).items()},
             features=dict(features or {}),
             host=host,
             ports=ports,

@@ -9,8 +9,8 @@ Rules
    new snapshot and its journal leaves the previous journal, whose changes are in the snapshot.
 3. Each line of the journal has a checksum. An incomplete last line was never acknowledged and is dropped. Damage before
    the last line is an error, because acknowledged changes would be lost.
-4. Rights and users raise the format, and the first of them is written as a snapshot. So an older version refuses the
-   files. It never serves the topics without the rules that protect them.
+4. Rights, users and quotas raise the format, and the first of them is written as a snapshot. So an older version
+   refuses the files. It never serves the topics without the rules that protect them.
 5. The files can be read by their owner alone (mode 0600, folder 0700), because they contain credentials. Files that an
    older version has written are changed when they are loaded.
 
@@ -36,11 +36,11 @@ __all__ = ["ClusterFile", "partition_from_json", "partition_to_json", "topic_to_
 
 _log = Log(__name__)
 
-_SECURITY_FORMAT: Final = 3  # with rights or users
+_SECURITY_FORMAT: Final = 3  # with rights, users or quotas
 _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1  # without a journal
 #: Parts of the state that older versions would ignore.
-_SECURITY: Final = frozenset({"acls", "scram_users"})
+_SECURITY: Final = frozenset({"acls", "client_quotas", "scram_users"})
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 #: A journal below this size is never replaced by a snapshot.

@@ -26,6 +26,7 @@ from pyconsumer.broker.settings import (
     parse_value,
     some_of,
 )
+from pyconsumer.broker.share_settings import SHARE_BROKER_SETTINGS
 from pyconsumer.errors import ConfigurationError
 
 __all__ = [
@@ -226,6 +227,10 @@ _BROKER_TABLE = (
     BrokerSetting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
     BrokerSetting("broker.rack", _STRING, None, "Rack of the broker, sent to clients."),
     BrokerSetting(
+        "controller.quota.window.num", _INT, 11, "Windows in which controller_mutation_rate may be used up.", between(1)
+    ),
+    BrokerSetting("controller.quota.window.size.seconds", _INT, 1, "Length of such a window.", between(1)),
+    BrokerSetting(
         "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms (-1: never)."
     ),
     BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients (0: none, KIP-368)."),
@@ -422,6 +427,8 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),
     BrokerSetting("queued.max.requests", _INT, 500, "Waiting requests.", between(1), used=False),
+    BrokerSetting("quota.window.num", _INT, 11, "Windows of the rates that quotas of clients limit.", between(1)),
+    BrokerSetting("quota.window.size.seconds", _INT, 1, "Length of such a window.", between(1)),
     BrokerSetting(
         "replica.fetch.max.bytes", _INT, 2**20, "Bytes of a partition that a follower copies at a time.", between(0)
     ),
@@ -497,7 +504,10 @@ _BROKER_TABLE = (
         between(1),
     ),
 )
-BROKER_SETTINGS: dict[str, BrokerSetting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}
+BROKER_SETTINGS: dict[str, BrokerSetting] = {
+    setting.name: setting
+    for setting in sorted((*_BROKER_TABLE, *SHARE_BROKER_SETTINGS), key=lambda setting: setting.name)
+}
 
 #: Broker settings that IncrementalAlterConfigs may change while the broker runs.
 _DYNAMIC = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyconsumer.broker.access.authorizer import Access
+from pyconsumer.broker.access.rates import ClientRates, MutationQuota
 from pyconsumer.broker.security import ANONYMOUS, Session
 
 __all__ = ["ANONYMOUS", "RequestContext"]
@@ -23,6 +24,7 @@ class RequestContext:
         now: the time (monotonic seconds) at which the handling of the request began.
         wall_ms: the same time in ms since 1970.
         session: data about the client of the connection.
+        throttle_ms: the time (ms) for which the client is throttled after the response.
         access: the rights of the client. None if the broker has no authorizer, so that everything is allowed.
     """
 
@@ -37,7 +39,20 @@ class RequestContext:
     wall_ms: int
     session: Session = field(default_factory=Session)
     access: Access | None = None
+    throttle_ms: int = 0
 
     def limit(self, access: Access) -> None:
         """Set the rights of the client."""
         self.access = access
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Throttle the client after the response for at least this time (KIP-219)."""
+        self.throttle_ms = max(self.throttle_ms, throttle_ms)
+
+    def mutation_quota(self, rates: ClientRates, *, strict_since: int) -> MutationQuota:
+        """Return the client's quota for partitions that this request creates or deletes (KIP-599).
+
+        Args:
+            strict_since: the version from which the error is known.
+        """
+        return rates.mutation(self.principal, self.client_id, self.now, strict=self.api_version >= strict_since)

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.quotas import QuotaStore
+from pyconsumer.broker.access.rates import ClientRates
 from pyconsumer.broker.access.store import AclStore
 from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
@@ -56,6 +58,7 @@ from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
 __all__ = [
     "INTERNAL_TOPICS",
     "OFFSETS_TOPIC",
+    "SHARE_STATE_TOPIC",
     "SUPPORTED_FEATURES",
     "TRANSACTION_TOPIC",
     "Controller",
@@ -70,10 +73,21 @@ _log = Log(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC})
+#: The beginnings of the names of the settings of internal topics.
+_PREFIXES: Final = {
+    OFFSETS_TOPIC: "offsets.topic",
+    TRANSACTION_TOPIC: "transaction.state.log",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic",
+}
 
 #: The supported features, with their lowest and highest version.
-SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {"group.version": (0, 1), "transaction.version": (0, 2)}
+SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
+    "group.version": (0, 1),
+    "share.version": (0, 1),
+    "transaction.version": (0, 2),
+}
 
 #: Producer ids in a block that a broker gets.
 PRODUCER_ID_BLOCK: Final = 1000
@@ -109,7 +123,8 @@ class Controller:
         names: the names of topics by id.
         brokers: ids of the live nodes. ``registered`` has the ids of all nodes of the cluster.
         features: finalized version of each feature. Every change raises ``features_epoch``.
-        scram: the users that log in by SCRAM. ``acls`` has the rules for what users may do.
+        scram: the users that log in by SCRAM. ``acls`` has the rules for what users may do, and
+            ``quotas`` the bounds of how much. ``rates`` counts the partitions that clients create and delete.
         on_change: functions that are called with a topic's name after it was created, changed or deleted. Each may
             return its work as steps, between which other calls may run. If one raises, the error is logged, the other
             functions still run, and the caller who made the change does not see the error.
@@ -133,6 +148,8 @@ class Controller:
         self._next_producer_id = 0
         self.scram = ScramUsers(self._save)
         self.acls = AclStore(self._save)
+        self.quotas = QuotaStore(self._save)
+        self.rates = ClientRates(self.quotas, config.integer)
         self.features: dict[str, int] = {name: levels[1] for name, levels in SUPPORTED_FEATURES.items()}
         self.features_epoch = 0
         self.on_change: list[Callable[[str], Iterator[None] | None]] = []
@@ -184,6 +201,7 @@ class Controller:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
         self.scram.load(change)
         self.acls.load(change)
+        self.quotas.load(change)
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
         if "features" in change:
             # A feature that is not in the file has its version of a new cluster.
@@ -211,6 +229,7 @@ class Controller:
             "features_epoch": self.features_epoch,
             **self.scram.snapshot(),
             **self.acls.snapshot(),
+            **self.quotas.snapshot(),
             "deleted": {uuid_to_str(topic_id): sorted(nodes) for topic_id, nodes in self._deleted.items()},
             "topics": {name: topic_to_json(topic) for name, topic in self.topics.items()},
         }
@@ -597,11 +616,13 @@ class Controller:
         found = self.topics.get(name)
         if found is not None:
             return found
-        prefix = "offsets.topic" if name == OFFSETS_TOPIC else "transaction.state.log"
+        prefix = _PREFIXES[name]
         config = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
         }
+        if name == SHARE_STATE_TOPIC:  # its coordinator removes what is not needed
+            config |= {"cleanup.policy": "delete", "retention.ms": "-1"}
         segment_bytes = self._config.integer(f"{prefix}.segment.bytes")
         # Tests use sizes below the minimum of segment.bytes.
         config["segment.bytes" if segment_bytes >= 2**20 else "internal.segment.bytes"] = str(segment_bytes)

@@ -34,6 +34,18 @@ _SOURCES = {
     ("DeleteAclsResponse", "filter_results"): "filters",
     ("DescribeTransactionsResponse", "transaction_states"): "transactional_ids",
     ("ConsumerGroupDescribeResponse", "groups"): "group_ids",
+    ("ShareGroupDescribeResponse", "groups"): "group_ids",
+    ("DeleteShareGroupOffsetsResponse", "responses"): "topics",
+    **{
+        (f"{name}Response", "results"): "topics"
+        for name in (
+            "InitializeShareGroupState",
+            "ReadShareGroupState",
+            "WriteShareGroupState",
+            "DeleteShareGroupState",
+            "ReadShareGroupStateSummary",
+        )
+    },
     ("WritableTxnMarkerTopicResult", "partitions"): "partition_indexes",
     ("TopicResponse", "partitions"): "partition_indexes",
     ("OffsetFetchResponseTopic", "partitions"): "partition_indexes",
@@ -54,6 +66,7 @@ _ALIASES = {
 #: Values beside an error code that are not their type's default, as Kafka has them.
 _AFTER_ERROR: dict[str, dict[str, Any]] = {
     "CreatableTopicResult": {"configs": None},
+    "DescribeClientQuotasResponse": {"entries": None},
     "PartitionData": {"high_watermark": -1, "records": b""},
     "PartitionProduceResponse": {"base_offset": -1},
 }

@@ -90,6 +90,11 @@ class FetchContext:
     def session_id(self) -> int:
         return self._session.session_id if self._session is not None else 0
 
+    @property
+    def is_new(self) -> bool:
+        """Return whether this request has begun the session."""
+        return self._full and self._session is not None
+
     def select(self, found: Iterable[tuple[PartitionKey, PartitionData]]) -> list[tuple[PartitionKey, PartitionData]]:
         """Return the data that must be sent.
 
@@ -171,6 +176,16 @@ class FetchSessions:
             del self._sessions[session.session_id]
             return FetchContext([], None, full=False)
         return FetchContext(list(session.partitions.items()), session, full=False)
+
+    def unanswered(self, context: FetchContext) -> int:
+        """Return the session's id for a response without partitions, because the client is throttled.
+
+        A session that the request has begun is dropped. The client begins another one.
+        """
+        if context.is_new:
+            self._sessions.pop(context.session_id, None)
+            return 0
+        return context.session_id
 
     def _create(self, by_id: bool, size: int, now: float) -> _Session | None:
         if len(self._sessions) >= self._slots and not self._evict(size, now):

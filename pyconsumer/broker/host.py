@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from pyconsumer.acls import AclBinding, AclFilter
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
+from pyconsumer.broker.access.quotas import QuotaAlteration, QuotaStore
 from pyconsumer.broker.access.store import acl_from_json, check_binding
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
@@ -37,6 +38,7 @@ from pyconsumer.errors import (
     InvalidRequestError,
     InvalidUpdateVersionError,
 )
+from pyconsumer.quotas import QuotaEntity
 from pyconsumer.structs import Address, BrokerMetadata
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class ClusterOptions:
         schema_registry: run a schema registry. Its port is that of the first broker with the name :data:`REGISTRY`.
         registry_users: passwords by user name for the registry. Empty: no login.
         acls: rules that are created at the start. With any, there is an authorizer.
+        quotas: quotas that are set at the start.
     """
 
     brokers: int = 1
@@ -89,6 +92,7 @@ class ClusterOptions:
     schema_registry: bool = False
     registry_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     acls: Sequence[AclBinding] = ()
+    quotas: Mapping[QuotaEntity, Mapping[str, float | None]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise ``ConfigurationError`` if the options are invalid."""
@@ -121,7 +125,15 @@ class ClusterOptions:
                 check_binding(acl)
             except InvalidRequestError as error:
                 raise ConfigurationError(f"acls: {acl}: {error.args[0]}") from None
+        for entity, problem in QuotaStore(lambda undo, change: None).alter(self.quota_alterations).items():
+            if problem is not None:
+                raise ConfigurationError(f"quotas: {dict(entity)}: {problem.args[0]}")
         parse_super_users(BrokerConfig(self.settings).text("super.users"))
+
+    @property
+    def quota_alterations(self) -> list[QuotaAlteration]:
+        """Return :attr:`quotas` as the controller takes them."""
+        return [QuotaAlteration(entity.parts, list(values.items())) for entity, values in self.quotas.items()]
 
     @property
     def settings(self) -> dict[str, object]:
@@ -223,6 +235,7 @@ class ClusterHost:
         if options.features:
             self.controller.update_features(options.features)
         self.controller.acls.create(options.acls)
+        self.controller.quotas.alter(options.quota_alterations)
         self._authorizer = self._make_authorizer()
         for name, password in options.security.users.items():
             self.controller.scram.set_password(name, password)

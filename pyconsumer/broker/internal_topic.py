@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller
+from pyconsumer.broker.controller import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC, Controller
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.common.storage import KeyValue, StoreResult
 from pyconsumer.broker.partition import Partition
@@ -94,6 +94,19 @@ class InternalTopicLog:
             codec=0,
             timeout_ms=integer("request.timeout.ms"),
             load_bytes=integer("transaction.state.log.load.buffer.size"),
+            replicated=True,
+        )
+
+    @classmethod
+    def of_share_states(cls, broker: LocalBroker) -> InternalTopicLog:
+        """Return the log of ``__share_group_state``, with the broker's settings."""
+        integer = broker.config.integer
+        return cls(
+            broker,
+            SHARE_STATE_TOPIC,
+            codec=integer("share.coordinator.state.topic.compression.codec"),
+            timeout_ms=integer("share.coordinator.write.timeout.ms"),
+            load_bytes=integer("share.coordinator.load.buffer.size"),
             replicated=True,
         )
 

@@ -27,6 +27,7 @@ from pyconsumer.broker.host import REGISTRY, ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.steps import take_steps
 from pyconsumer.errors import KafkaError
+from pyconsumer.quotas import QuotaEntity
 from pyconsumer.structs import Address
 
 __all__ = ["run_broker", "run_child"]
@@ -243,8 +244,13 @@ class _Child:
             folder = message.pop("data_dir")
             security = SecurityConfig(**message.pop("security"))
             acls = tuple(map(acl_from_json, message.pop("acls")))
+            quotas = {QuotaEntity(**entity): values for entity, values in message.pop("quotas")}
             options = ClusterOptions(
-                data_dir=None if folder is None else Path(folder), security=security, acls=acls, **message
+                data_dir=None if folder is None else Path(folder),
+                security=security,
+                acls=acls,
+                quotas=quotas,
+                **message,
             )
             _prepare()
             host = ClusterHost(options, asyncio.get_running_loop(), held)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import IO, Any, Final, Protocol
 
 from pyconsumer import errors
@@ -362,4 +362,5 @@ def _options_to_json(options: ClusterOptions) -> dict[str, Any]:
         "schema_registry": options.schema_registry,
         "registry_users": dict(options.registry_users),
         "acls": [acl_to_json(acl) for acl in options.acls],
+        "quotas": [[asdict(entity), dict(values)] for entity, values in options.quotas.items()],
     }

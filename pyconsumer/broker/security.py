@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -116,6 +116,17 @@ class Session:
     logged_in: bool = False
     expires_at: float | None = None
     close_after: bool = False
+    _at_end: dict[object, Callable[[], None]] = field(default_factory=dict, repr=False)
+
+    def when_ended(self, owner: object, call: Callable[[], None]) -> None:
+        """Call a function when the connection has ended. Each owner has one."""
+        self._at_end[owner] = call
+
+    def connection_ended(self) -> None:
+        """Record that the connection has ended."""
+        calls, self._at_end = list(self._at_end.values()), {}
+        for call in calls:
+            call()
 
     def identify(self, principal: str) -> None:
         """Take the client's identity from the name in its certificate."""

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Final
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.authorizer import java_address
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
 from pyconsumer.broker.logins import Logins, PlainUsers
@@ -52,6 +53,7 @@ class BrokerServer:
         self._logins: Logins | None = None
         self._listeners: dict[socket.socket, str] = {}
         self._connections: set[ClientConnection] = set()
+        self._throttled: dict[socket.socket, str] = {}
         self._per_host: Counter[str] = Counter()
         self._idle_check: asyncio.TimerHandle | None = None
 
@@ -108,12 +110,18 @@ class BrokerServer:
 
     def _accept(self, sock: socket.socket, host: str, name: str) -> None:
         config = self.broker.config
-        if len(self._connections) >= config.integer("max.connections") or self._per_host[host] >= config.integer(
+        count = len(self._connections) + len(self._throttled)
+        if count >= config.integer("max.connections") or self._per_host[host] >= config.integer(
             "max.connections.per.ip"
         ):
             _log.warning("refusing a connection from %s: there are too many connections", host)
             sock.close()
             return
+        if self.broker.rates.active:
+            throttle_ms = self.broker.rates.connected(java_address(host), self.broker.clock.now())
+            if throttle_ms:
+                self._close_later(sock, host, throttle_ms)
+                return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         needs_login = name.startswith("SASL")
@@ -121,6 +129,18 @@ class BrokerServer:
         tls = TlsLayer(self._tls) if name.endswith("SSL") and self._tls is not None else None
         self._per_host[host] += 1
         self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))
+
+    def _close_later(self, sock: socket.socket, host: str, throttle_ms: int) -> None:
+        """Close a connection that is above its address's quota. It is held first, so that the client does not retry."""
+        self._per_host[host] += 1
+        self._throttled[sock] = host
+        self.broker.timer.schedule(self.broker.clock.now() + throttle_ms / 1000, lambda: self._close_throttled(sock))
+
+    def _close_throttled(self, sock: socket.socket) -> None:
+        host = self._throttled.pop(sock, None)
+        if host is not None:
+            sock.close()
+            self._leave(host)
 
     @property
     def connection_count(self) -> int:
@@ -130,7 +150,9 @@ class BrokerServer:
     def forget(self, connection: ClientConnection) -> None:
         """Forget a connection that was closed."""
         self._connections.discard(connection)
-        host = connection.client_host[1:]
+        self._leave(connection.client_host[1:])
+
+    def _leave(self, host: str) -> None:
         self._per_host[host] -= 1
         if not self._per_host[host]:
             del self._per_host[host]
@@ -163,6 +185,8 @@ class BrokerServer:
             self.loop.remove_reader(listener)
             listener.close()
         self._listeners.clear()
+        for sock in list(self._throttled):
+            self._close_throttled(sock)
         for connection in list(self._connections):
             if reset:
                 connection.reset()

@@ -29,6 +29,7 @@ _COMMANDS = {
     "groups": ("pyconsumer.cli.groups", "List, describe, watch, reset and delete consumer groups."),
     "offsets": ("pyconsumer.cli.offsets", "Print the records of __consumer_offsets."),
     "produce": ("pyconsumer.cli.produce", "Send the lines of standard input as records."),
+    "quotas": ("pyconsumer.cli.quotas", "List, set and remove quotas of users, client ids and addresses."),
     "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
     "schemas": ("pyconsumer.cli.schemas", "List, show, register, check and delete schemas of a registry."),
     "transactions": ("pyconsumer.cli.transactions", "List, describe and abort transactions; find hanging ones."),

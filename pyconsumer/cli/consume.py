@@ -149,9 +149,9 @@ def command(
     if json_output:
         write = _json_writer(binary)
     with contextlib.ExitStack() as stack:
-        if value_format == "avro":
+        if value_format != "text":
             client = stack.enter_context(registry_client(registry, timeout_ms))
-            options["value_deserializer"] = json_deserializer(client, binary)
+            options["value_deserializer"] = json_deserializer(client, binary, value_format)
         warnings = stack.enter_context(library_warnings())
         consumer: KafkaConsumer[Any, Any] = stack.enter_context(KafkaConsumer(options))
         stopped = stack.enter_context(stop_on_signals(consumer, signals=(signal.SIGTERM,)))

@@ -10,6 +10,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ from pyconsumer.admin import GroupDescription, KafkaAdminClient
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
-from pyconsumer.cli.positions import Row, ends_of, rows_of
+from pyconsumer.cli.positions import Row, ends_of, rows_of, with_lag_times
 from pyconsumer.errors import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ _METRICS = {
         ("consumergroup", "topic", "partition"),
     ),
     "kafka_consumergroup_lag_sum": ("The sum of a group's known lags of a topic.", ("consumergroup", "topic")),
+    "kafka_consumergroup_lag_seconds": (
+        "The age of a group's first uncommitted record. -1 if that is unknown.",
+        ("consumergroup", "topic", "partition"),
+    ),
     "kafka_consumergroup_members": ("Members of a group.", ("consumergroup",)),
 }
 _UP = "pyconsumer_groups_up"
@@ -55,14 +60,18 @@ class GroupLags:
     Args:
         admin: is used by one scrape at a time.
         include, exclude: patterns of group ids, which must match in full.
+        lag_time: True adds the lag as time, by a fetch of each partition with a lag.
         timeout_ms: longest time of each request. A scrape waits as long for the one before it, so they do not pile up
             while the cluster is down.
     """
 
-    def __init__(self, admin: KafkaAdminClient, include: str, exclude: str, timeout_ms: int) -> None:
+    def __init__(
+        self, admin: KafkaAdminClient, include: str, exclude: str, timeout_ms: int, *, lag_time: bool = False
+    ) -> None:
         self._admin = admin
         self._include, self._exclude = re.compile(include), re.compile(exclude)
         self._timeout_ms = timeout_ms
+        self._lag_time = lag_time
         self._lock = threading.Lock()
 
     def describe(self) -> Iterable[Metric]:
@@ -79,9 +88,9 @@ class GroupLags:
         up = GaugeMetricFamily(_UP, "1 if the cluster has answered this scrape, otherwise 0.")
         try:
             for group, rows in self._look_alone():
-                _add(families, group, rows)
+                _add(families, group, rows, lag_time=self._lag_time)
             up.add_metric((), 1)
-            yield from families.values()
+            yield from (family for family in families.values() if family.samples)
         except KafkaError as error:
             click.echo(f"Error: {error}", err=True)
             up.add_metric((), 0)
@@ -91,9 +100,17 @@ class GroupLags:
         if not self._lock.acquire(timeout=self._timeout_ms / 1000):
             raise KafkaTimeoutError("the scrape before this one has not ended")
         try:
-            return self._look()
+            found = self._look()
+            return self._with_lag_times(found) if self._lag_time else found
         finally:
             self._lock.release()
+
+    def _with_lag_times(
+        self, found: list[tuple[GroupDescription, list[Row]]]
+    ) -> list[tuple[GroupDescription, list[Row]]]:
+        """Add the lag as time to the rows. Groups that wait at the same offset share a fetch."""
+        rows = iter(with_lag_times(self._admin, [row for _, of_group in found for row in of_group], self._timeout_ms))
+        return [(group, list(islice(rows, len(of_group)))) for group, of_group in found]
 
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
         admin, timeout_ms = self._admin, self._timeout_ms
@@ -126,7 +143,7 @@ class GroupLags:
         ]
 
 
-def _add(families: dict[str, Any], group: GroupDescription, rows: list[Row]) -> None:
+def _add(families: dict[str, Any], group: GroupDescription, rows: list[Row], *, lag_time: bool) -> None:
     name = group.group_id
     sums: dict[str, tuple[int, int]] = {}
     families["kafka_consumergroup_members"].add_metric((name,), len(group.members))
@@ -137,6 +154,9 @@ def _add(families: dict[str, Any], group: GroupDescription, rows: list[Row]) -> 
         lag = _UNKNOWN if row.lag is None else row.lag
         families["kafka_consumergroup_current_offset"].add_metric(labels, offset)
         families["kafka_consumergroup_lag"].add_metric(labels, lag)
+        if lag_time:
+            age = _UNKNOWN if row.lag_time is None else row.lag_time
+            families["kafka_consumergroup_lag_seconds"].add_metric(labels, age)
         offsets, lags = sums.get(topic, (0, 0))
         sums[topic] = offsets + max(0, offset), lags + max(0, lag)
     for topic, (offsets, lags) in sums.items():
@@ -158,8 +178,16 @@ def _pattern(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--group", "include", default=".*", show_default=True, callback=_pattern, help="Regular expression.")
 @click.option("--exclude", default="", callback=_pattern, help="Regular expression of groups to leave out.")
+@click.option("--lag-time", is_flag=True, help="Also the age of the first uncommitted record.")
 def export(
-    servers: str, settings: dict[str, str], timeout_ms: int, port: int, host: str, include: str, exclude: str
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    port: int,
+    host: str,
+    include: str,
+    exclude: str,
+    lag_time: bool,
 ) -> None:
     """Serve the lag of groups to Prometheus until Ctrl-C, under the names of kafka_exporter.
 
@@ -177,7 +205,8 @@ def export(
         ):
             admin.describe_cluster(timeout_ms=timeout_ms)
             try:
-                server = serve_collector(GroupLags(admin, include, exclude, timeout_ms), port, host)
+                lags = GroupLags(admin, include, exclude, timeout_ms, lag_time=lag_time)
+                server = serve_collector(lags, port, host)
             except OSError as error:
                 raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror}") from None
             with server:

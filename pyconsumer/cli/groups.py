@@ -21,7 +21,7 @@ from pyconsumer.cli.options import (
     show_list,
     table,
 )
-from pyconsumer.cli.positions import Row, positions_of
+from pyconsumer.cli.positions import Row, positions_of, shown_age, with_lag_times
 from pyconsumer.cli.reset import reset_offsets
 from pyconsumer.cli.watch import watch
 from pyconsumer.structs import TopicPartition
@@ -80,8 +80,14 @@ def list_groups(
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @connected
 @json_option
+@click.option("--lag-time", is_flag=True, help="Also the age of the first uncommitted record.")
 def describe(
-    names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
+    names: tuple[str, ...],
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+    lag_time: bool,
 ) -> None:
     """Show state, assignor, members, committed offsets and lag of groups."""
     out = console(markup=False)
@@ -89,10 +95,12 @@ def describe(
         for name in names:
             group = admin.describe_groups([name], timeout_ms=timeout_ms)[name]
             rows = positions_of(admin, group, timeout_ms)
+            if lag_time:
+                rows = with_lag_times(admin, rows, timeout_ms)
             if json_output:
-                click.echo(as_json(_document(group, rows)))
+                click.echo(as_json(_document(group, rows, lag_time=lag_time)))
             else:
-                _print(out, group, rows)
+                _print(out, group, rows, lag_time=lag_time)
 
 
 @command.command("delete")
@@ -158,7 +166,7 @@ _MOST_RUNS = 5
 _SOURCES = {5: "default", 8: "the group"}
 
 
-def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
+def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool = False) -> dict[str, object]:
     return {
         "group": group.group_id,
         "type": group.group_type,
@@ -192,6 +200,7 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
                 "committed": row.committed,
                 "end": row.end,
                 "lag": row.lag,
+                **({"lag_time_s": row.lag_time} if lag_time else {}),
                 "finished": [list(run) for run in row.finished],
                 "member_id": row.owner.member_id if row.owner else None,
             }
@@ -200,7 +209,7 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
     }
 
 
-def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
+def _print(out: Console, group: GroupDescription, rows: list[Row], *, lag_time: bool = False) -> None:
     node = group.coordinator
     kind = f"type {group.group_type or 'unknown'}"
     if group.protocol_type not in ("", "consumer"):  # a classic group may be of other things, such as Connect's workers
@@ -218,7 +227,7 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
     if group.members:
         print_table(out, _members(group))
     if rows:
-        numbers = ("partition", "committed", "end", "lag")
+        numbers = ("partition", "committed", "end", "lag", *(["lag time"] if lag_time else []))
         has_gaps = any(row.finished for row in rows)
         positions = table("topic", *numbers, "client", *(["finished above"] if has_gaps else []), right=numbers)
         for row in rows:
@@ -226,6 +235,7 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
                 row.partition.topic,
                 str(row.partition.partition),
                 *(row.committed, row.end, row.lag),
+                *([shown_age(row.lag_time)] if lag_time else []),
                 row.owner.client_id if row.owner else "-",
                 *([_runs(row.finished)] if has_gaps else []),
             )

@@ -40,7 +40,7 @@ _EVERY = 1024  #: records between two updates of the progress bar
     "--value-schema",
     type=click.File("r", encoding="utf-8"),
     metavar="FILE",
-    help="With --value-format avro: the schema, which is registered.  [default: the latest version of TOPIC-value]",
+    help="With --value-format: the schema, which is registered.  [default: the latest version of TOPIC-value]",
 )
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="The file to read.  [default: stdin]")
 @click.option("--json", "json_input", is_flag=True, help="Lines are JSON objects.")
@@ -90,12 +90,12 @@ def command(
     if keep_partitions and (not json_input or partition is not None):
         raise click.UsageError("--keep-partitions needs --json, and cannot be combined with --partition")
 
-    if value_schema is not None and value_format != "avro":
-        raise click.UsageError("--value-schema needs --value-format avro")
+    if value_schema is not None and value_format == "text":
+        raise click.UsageError("--value-schema needs --value-format avro or json")
     options = client_options(servers, settings, PRODUCER_SETTINGS)
     if compression is not None:
         options["compression_type"] = compression
-    writer = None if value_format == "text" else ValueWriter(registry, topic, value_schema, timeout_ms)
+    writer = None if value_format == "text" else ValueWriter(registry, topic, value_schema, timeout_ms, value_format)
 
     def read(line: bytes) -> JsonRecord:
         if json_input:

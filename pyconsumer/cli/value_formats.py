@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 import click
 
@@ -14,63 +14,74 @@ __all__ = ["ValueWriter", "json_deserializer", "schema_text", "value_format_opti
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: The formats by the registry's names.
+_FORMATS: Final = {"avro": "AVRO", "json": "JSON"}
+
 
 def value_format_option(function: F) -> F:
     """Add ``--value-format`` to a command."""
     return click.option(
         "--value-format",
-        type=click.Choice(["text", "avro"]),
+        type=click.Choice(["text", *_FORMATS]),
         default="text",
         show_default=True,
-        help="avro: values are Avro with the id of a schema in the Schema Registry, and are JSON here.",
+        help="avro, json: values have the id of a schema in the Schema Registry before them, and are JSON here.",
     )(function)
 
 
-def json_deserializer(client: Any, binary: str) -> Any:
-    """Return a deserializer of Avro whose values are :class:`~pyconsumer.cli.avro_lines.JsonValue`.
+def json_deserializer(client: Any, binary: str, value_format: str) -> Any:
+    """Return a deserializer whose values are :class:`~pyconsumer.cli.avro_lines.JsonValue`.
 
     Args:
         client: of the registry.
         binary: how to write bytes that are not UTF-8 text.
+        value_format: ``avro`` or ``json``.
     """
     from pyconsumer.cli.avro_lines import JsonValue
-    from pyconsumer.schemas import AvroDeserializer
+    from pyconsumer.schemas import AvroDeserializer, JSONDeserializer
 
-    return AvroDeserializer(client, from_dict=lambda value, ctx: JsonValue(value, binary))
+    def shown(value: Any, ctx: Any) -> JsonValue:
+        return JsonValue(value, binary)
+
+    if value_format == "json":
+        return JSONDeserializer(None, shown, client)
+    return AvroDeserializer(client, from_dict=shown)
 
 
 class ValueWriter:
-    """Makes Avro of lines of JSON.
+    """Makes values of lines of JSON, in the format of a schema.
 
     Args:
         registry: the settings of the registry's client.
         topic: the topic. Its subject is that of ``topic_subject_name_strategy``.
         source: a file with the schema, which is registered. None: the latest version of the subject.
         timeout_ms: the longest time of a request to the registry.
+        value_format: ``avro`` or ``json``.
 
     Raises:
         KafkaError: the registry refused the schema, has none, or cannot be reached.
     """
 
-    def __init__(self, registry: Mapping[str, Any], topic: str, source: IO[str] | None, timeout_ms: int) -> None:
+    def __init__(
+        self, registry: Mapping[str, Any], topic: str, source: IO[str] | None, timeout_ms: int, value_format: str
+    ) -> None:
         client = registry_client(registry, timeout_ms)
-        from pyconsumer.schemas import AvroSerializer, MessageField, Schema, SerializationContext
-        from pyconsumer.schemas.avro.settings import parse_with_references
+        from pyconsumer.schemas import MessageField, Schema, SerializationContext
 
         self._client = client
+        kind = _FORMATS[value_format]
         try:
             subject = f"{topic}-value"
             if source is None:
                 found = client.get_latest_version(subject)
                 schema_id, schema = found.schema_id, found.schema
-                if schema.schema_type not in (None, "AVRO"):
-                    raise click.ClickException(f"the schema of {subject} is {schema.schema_type}, not AVRO")
+                if (schema.schema_type or "AVRO") != kind:
+                    raise click.ClickException(f"the schema of {subject} is {schema.schema_type}, not {kind}")
             else:
-                schema = Schema(schema_text(source))
+                schema = Schema(schema_text(source), kind)
                 schema_id = client.register_schema(subject, schema)
-            self._type = parse_with_references(client, schema, strict=False).root
             conf = {"use.schema.id": schema_id, "auto.register.schemas": False}
-            self._serializer = AvroSerializer(client, conf=conf)
+            self._serializer, self._value_of = _SERIALIZERS[kind](client, schema, conf)
             self._context = SerializationContext(topic, MessageField.VALUE)
         except BaseException:
             client.close()
@@ -83,15 +94,14 @@ class ValueWriter:
             ValueError: it does not fit the schema.
             KafkaError: the serializer refused it.
         """
-        from pyconsumer.cli.avro_lines import from_plain
-
         if document is None:
             return None
         try:
-            value = from_plain(self._type, document)
+            value = self._value_of(document)
         except RecursionError:
             raise ValueError("its value is nested too deeply") from None
-        return self._serializer(value, self._context)
+        data: bytes | None = self._serializer(value, self._context)
+        return data
 
     def of_line(self, line: bytes) -> bytes | None:
         """Return the bytes of a value that is one line of JSON. Raises as :meth:`of_document`."""
@@ -104,6 +114,26 @@ class ValueWriter:
     def close(self) -> None:
         """Close the registry's client."""
         self._client.close()
+
+
+def _avro(client: Any, schema: Any, conf: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    """Return a serializer of Avro, and the function that makes its values of documents."""
+    from pyconsumer.cli.avro_lines import from_plain
+    from pyconsumer.schemas import AvroSerializer
+    from pyconsumer.schemas.avro.parsing import parse_with_references
+
+    kind = parse_with_references(client, schema, strict=False).root
+    return AvroSerializer(client, conf=conf), lambda document: from_plain(kind, document)
+
+
+def _json(client: Any, schema: Any, conf: dict[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+    """Return a serializer of JSON, whose values are the documents."""
+    from pyconsumer.schemas import JSONSerializer
+
+    return JSONSerializer(None, client, conf=conf), lambda document: document
+
+
+_SERIALIZERS: Final = {"AVRO": _avro, "JSON": _json}
 
 
 def schema_text(source: IO[str]) -> str:

@@ -176,6 +176,15 @@ class CompletedFetch:
         return self.cursor.next_offset
 
     @property
+    def next_timestamp(self) -> int | None:
+        """The timestamp (ms) of the next record, None if no record is left. See :attr:`Cursor.next_timestamp`."""
+        if self.ready:
+            return self.ready[-1].timestamp
+        if self.raw:
+            return self.raw[0].timestamp
+        return self.cursor.next_timestamp
+
+    @property
     def memory(self) -> bytearray | None:
         """The memory of the frame, if the record set is a view of it. Otherwise None."""
         buffer = self._source[0]

@@ -27,6 +27,8 @@ Rules of a member whose group is driven by a task of its own, between the calls 
 2. While :attr:`ConsumerDelegate.group_is_busy`, which is one run of ``serve_group`` with its callbacks, no record is
    taken. A call for records waits for the end of it, at most until its deadline.
 3. A call for records that finds the group due lets the task go first.
+4. A partition without an offset to begin at does not hold up the others: its error waits for a call that reads it. A
+   call that reads some partitions alone raises no error of another one.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, 
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import Checked, ConsumerContext
 from pyconsumer.consumer.fetcher import Fetcher
+from pyconsumer.consumer.first_positions import FirstPositions
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
@@ -68,7 +71,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.generic import PendingError
 from pyconsumer.metrics.source import windows_of
-from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
@@ -134,12 +137,9 @@ class ConsumerDelegate:
         self.observation = Observation(context, metrics, self.fetcher.buffer)
         self._topics = TopicMetadataFetcher(context)
         self._all_partitions = AllPartitions(context) if coordinator is None else None
-        self._committed_call: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
+        self._first_positions = FirstPositions(context, coordinator)
         #: Call this before a call may take records: those of the previous call have reached the application.
         self.note_delivered = self.fetcher.buffer.note_delivered
-        self._committed_partitions: frozenset[TopicPartition] = frozenset()
-        self._committed_assignment = -1  # the assignment
-        self._committed_not_before = 0.0
         self._check_response_at = 0.0
         self.checked = checked
         self._interrupted = False
@@ -178,6 +178,8 @@ class ConsumerDelegate:
         report_missing()
         interceptors = Interceptors(config.interceptors)
         subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
+        if config.group_id is None:
+            subscriptions.count_by_position()
         metadata = Metadata.from_config(
             config,
             allow_auto_topic_creation=config.allow_auto_create_topics,
@@ -292,6 +294,7 @@ class ConsumerDelegate:
     def leave_group_to_task(self) -> None:
         """Let a separate task drive the group, by :meth:`until_group_is_due` and :meth:`serve_group`."""
         self._has_task = True
+        self._first_positions.keep_errors()
         if self.coordinator is not None:
             self._longest_wait = self.config.max_poll_interval_ms / 2000  # a call that waits counts as polling
             self.coordinator.live_between_polls()
@@ -327,6 +330,7 @@ class ConsumerDelegate:
         *,
         check: Callable[[], object],
         on_due: Callable[[], object],
+        only: Collection[TopicPartition] = (),
     ) -> Steps[T | None]:
         """Take records as soon as there are any, if a separate task drives the group. Return None at the deadline.
 
@@ -335,6 +339,7 @@ class ConsumerDelegate:
             drain: the function that takes the records.
             check: called in each round. If it raises an error, the call ends with it.
             on_due: called when the task has something to do.
+            only: the partitions whose errors are raised, by default all. Those that are read are up to ``drain``.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned.
@@ -355,7 +360,7 @@ class ConsumerDelegate:
                 on_due()
             elif not self.group_is_busy:
                 self._update_positions(now)
-                fetcher.raise_error()
+                self._raise_of(only)
                 if fetcher.send_fetches():
                     self.client.flush()
                 awaited = self.coordinator is not None and self.coordinator.awaits_response
@@ -407,7 +412,7 @@ class ConsumerDelegate:
                 if self._is_assigned():
                     return True
                 wait = self._wait(now, deadline)
-                self.fetcher.raise_error()
+                self._raise_of(())
             if now >= deadline:
                 return False
             yield wait
@@ -417,6 +422,11 @@ class ConsumerDelegate:
         group = self.coordinator
         while group is not None and group.is_rebalancing and self.clock.now() < deadline:
             yield Wait(None, deadline)
+
+    def _raise_of(self, only: Collection[TopicPartition]) -> None:
+        """Raise, once, an error of the fetches or positions of these partitions, or without ``only`` of any."""
+        self.fetcher.raise_error(only)
+        self._first_positions.raise_error(only)
 
     def _is_assigned(self) -> bool:
         group, subscriptions = self.coordinator, self.subscriptions
@@ -611,11 +621,7 @@ class ConsumerDelegate:
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
         if self.coordinator is not None and not self._has_task:
             until = min(until, self.coordinator.next_due_at)
-        if self._committed_call is not None:
-            until = min(until, self._committed_call.due_at)
-        elif self._committed_not_before > now:
-            until = min(until, self._committed_not_before)
-        return Wait(None, until)
+        return Wait(None, min(until, self._first_positions.next_due_at(now)))
 
     def _confirm_partitions(self) -> None:
         """Warn of partitions and topics that do not exist. They are read as soon as they do, as in Java."""
@@ -647,72 +653,15 @@ class ConsumerDelegate:
     def _update_positions(self, now: float) -> None:
         """Move every partition closer to a valid position. Never waits."""
         self.fetcher.apply_changes(now)
-        if self._committed_call is not None:
-            self._check_committed_call()
+        self._first_positions.check()
         if self.subscriptions.has_all_fetch_positions:
             return
         self.fetcher.offsets.apply_leaders()
         self.fetcher.offsets.validate_positions(now)
-        if self._initialise(now):
+        if self._first_positions.advance(now):
             # Before the first fetch is sent: a broker serves a connection's requests in order, and holds that one back.
             self.fetcher.offsets.validate_positions(now)
         self.fetcher.offsets.reset_positions(now)
-
-    def _check_committed_call(self) -> None:
-        """Abandon the fetch of committed offsets if they are no longer needed, or if the assignment has changed.
-
-        A partition of the new assignment may have had another owner since, who has committed more.
-        """
-        if self._committed_assignment != self.subscriptions.assignment_id or not self.subscriptions.initializing():
-            self._end_committed_call()
-
-    def _end_committed_call(self) -> None:
-        if self._committed_call is not None:
-            self._committed_call.close()
-            self._committed_call = None
-
-    def _initialise(self, now: float) -> bool:
-        """Fetch the committed offsets of new partitions. Without a group, reset these. True once they have come."""
-        waiting = self.subscriptions.initializing()
-        if not waiting:
-            return False
-        coordinator = self.coordinator
-        if coordinator is None:
-            self.subscriptions.reset_initializing(waiting)
-            return False
-        if self._committed_call is None:
-            if now < self._committed_not_before:
-                return False
-            deadline = now + self.config.default_api_timeout_ms / 1000
-            self._committed_partitions = frozenset(waiting)
-            self._committed_assignment = self.subscriptions.assignment_id
-            self._committed_call = ResumableCall(
-                coordinator.fetch_committed(self._committed_partitions, deadline), deadline
-            )
-        call = self._committed_call
-        if not call.advance(now):
-            return False
-        self._committed_call = None
-        if call.error is not None:
-            self._committed_not_before = now + self.config.retry_backoff_ms / 1000
-            if not call.error.retriable:
-                raise call.error
-            _log.debug("could not fetch committed offsets, trying again: %s", call.error)
-            return False
-        self._apply_committed(call.result or {})
-        return True
-
-    def _apply_committed(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        without = []
-        for tp in self._committed_partitions:
-            found = committed.get(tp)
-            if found is None:
-                without.append(tp)
-                continue
-            self.metadata.see_epoch(tp, found.leader_epoch)
-            if self.subscriptions.initialise(tp, found, current_leader(self.metadata, tp)):
-                _log.info("%s: starting at the committed offset %d", tp, found.offset)
-        self.subscriptions.reset_initializing(without)
 
     def position(self, tp: TopicPartition, deadline: float) -> Steps[int]:
         """Return the offset of the next record of an assigned partition. Wait until there is one."""
@@ -723,7 +672,7 @@ class ConsumerDelegate:
                 if state.position is not None and state.has_valid_position:
                     return state.position
                 self._update_positions(self.clock.now())
-                self.fetcher.raise_error()
+                self._raise_of((tp,) if self._has_task else ())
                 if state.has_valid_position:
                     continue
                 absence = self.metadata.absence(tp, since)
@@ -946,6 +895,7 @@ class ConsumerDelegate:
         return self._topics.names(deadline)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
+        self.subscriptions.count_by_position()  # a producer commits, and this consumer does not learn of it
         return self.require_group().group_metadata()
 
     def missing_topics(self) -> list[str]:
@@ -975,7 +925,7 @@ class ConsumerDelegate:
         Args:
             deadline, leave_group, commit: see :meth:`ConsumerCoordinator.close`.
         """
-        self._end_committed_call()
+        self._first_positions.end()
         if self.coordinator is not None:
             yield from self.coordinator.close(deadline, leave_group, commit=commit)
         elif self._all_partitions is not None:

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert
 from pyconsumer.consumer.fetch_planner import ByteBudget
+from pyconsumer.consumer.lag_time import MOST_MARKS
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.records import ConsumerRecords, empty_records
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -109,6 +110,12 @@ class FetchBuffer:
             self._of[tp].append(fetch)
         else:
             self._of[tp] = [fetch]
+            marks = fetch.state.lag_marks
+            if marks is None:
+                marks = fetch.state.start_lag_marks(kept=not self._subscriptions.commits_by_position)
+            marks.waiting[0] = fetch.cursor.next_timestamp
+            if len(marks.all) > MOST_MARKS:
+                marks.thin()
         is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
         frame = fetch.frame
         if frame is None:
@@ -213,7 +220,7 @@ class FetchBuffer:
                 if self._set_aside(fetch, error):
                     continue
                 raise
-            if self._advance(fetch) and records:
+            if self._advance(fetch, hidden=not records) and records:
                 tp = fetch.topic_partition
                 collected[tp] = collected[tp] + records if tp in collected else records
                 remaining -= len(records)
@@ -238,7 +245,7 @@ class FetchBuffer:
                 if self._set_aside(fetch, error):
                     continue
                 raise
-            if self._advance(fetch) and record is not None:
+            if self._advance(fetch, hidden=record is None) and record is not None:
                 return record
         return None
 
@@ -272,6 +279,8 @@ class FetchBuffer:
         taken = 0
         if fetch.is_current:
             taken = count - len(fetch.ready)
+            if taken:
+                fetch.state.note_taken()
             fetch.state.advance(fetch.next_offset, fetch.cursor.last_leader_epoch)
             self._advance(fetch)
         self._prefetched = None
@@ -311,7 +320,7 @@ class FetchBuffer:
                 self._rotate(fetch)
                 raise
             # No code of the application has run, so the fetch is still valid.
-            self._advance(fetch)
+            self._advance(fetch, hidden=not count)
             if count:
                 collected.append((fetch.topic_partition, count))
         return collected
@@ -362,7 +371,8 @@ class FetchBuffer:
                 raise stop
             # A cursor that begins again knows the epochs of no records before it.
             epoch = int(typed.parts[-1][1].leader_epochs[used - 1]) if used < count else None
-            is_current = self._advance(fetch, epoch)  # the policy of the application may have moved the position
+            # The policy of the application may have moved the position.
+            is_current = self._advance(fetch, epoch, hidden=not used)
             if not is_current:
                 typed.drop_last(used)
             elif used:
@@ -494,12 +504,13 @@ class FetchBuffer:
         if error is not None:
             raise error
 
-    def _advance(self, fetch: CompletedFetch, last_epoch: int | None = None) -> bool:
+    def _advance(self, fetch: CompletedFetch, last_epoch: int | None = None, *, hidden: bool = False) -> bool:
         """Move the position past everything taken from a fetch, and drop the fetch when it is exhausted.
 
         Args:
             fetch: the fetch.
             last_epoch: the leader epoch of the last record. By default the cursor knows it.
+            hidden: True if no record was taken, only passed.
 
         Returns:
             False, and the position stays, if a deserializer of the application has moved the position itself.
@@ -510,19 +521,26 @@ class FetchBuffer:
         cursor = fetch.cursor
         is_ahead = fetch.ready or fetch.raw
         offset: int = fetch.next_offset if is_ahead else cursor.next_offset
-        position = state.position
+        position, marks = state.position, state.lag_marks
         if offset == position:
             epoch = state.offset_epoch
         else:
             epoch = cursor.last_leader_epoch if last_epoch is None else last_epoch
             if position is not None:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
+                if marks is not None and marks.kept:  # no call of Python for each poll
+                    marks.all.append((position, None if hidden else marks.waiting[0]))
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))
+            if marks is not None:
+                rest = self._of.get(fetch.topic_partition)
+                marks.waiting[0] = rest[0].next_timestamp if rest else None
             return True
         if offset != position:
             state.advance(offset, epoch)
+        if marks is not None:
+            marks.waiting[0] = fetch.next_timestamp if is_ahead else cursor.next_timestamp
         if cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True

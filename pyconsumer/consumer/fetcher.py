@@ -13,7 +13,7 @@ The table ``_ERROR_ACTIONS`` has the action for each error code of a partition.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -387,12 +387,16 @@ class Fetcher:
         if self._error is None:
             self._error = error
 
-    def raise_error(self) -> None:
-        """Raise, once, an error that no retry can cure: rejected credentials, or a broker that is too old."""
+    def raise_error(self, only: Collection[TopicPartition] = ()) -> None:
+        """Raise, once, an error that no retry can cure: rejected credentials, or a broker that is too old.
+
+        Args:
+            only: of the errors of single partitions raise those of these alone. By default any.
+        """
         error, self._error = self._error, None
         if error is not None:
             raise error
-        self.offsets.raise_error()
+        self.offsets.raise_error(only)
 
     @property
     def has_error(self) -> bool:

@@ -70,6 +70,9 @@ def consumer_health(delegate: ConsumerDelegate, guard: Guard, activity: Activity
     config, client, metrics, group = delegate.config, delegate.client, delegate.metrics, delegate.coordinator
     states = list(delegate.subscriptions.by_partition.values())
     lags = [lag for lag in (state.lag(read_committed=config.read_committed) for state in states) if lag is not None]
+    wall_ms, by_position = delegate.clock.wall_ms(), delegate.subscriptions.commits_by_position
+    found = [state.lag_time(wall_ms, read_committed=config.read_committed, by_position=by_position) for state in states]
+    ages = [age for age in found if age is not None]
     polled_at = metrics.last_poll_at
     called_at = max(activity.last_at, polled_at)
     inside = guard.inside or activity.waiting > 0
@@ -100,6 +103,7 @@ def consumer_health(delegate: ConsumerDelegate, guard: Guard, activity: Activity
         paused=tuple(sorted(state.topic_partition for state in states if state.paused)),
         buffered_bytes=delegate.fetcher.planner.budget.held,
         lag=sum(lags) if lags else None,
+        lag_s=max(ages, default=None),
         since_poll_s=_ago(polled_at, now),
         since_call_s=max(0.0, now - called_at),
         since_fetch_s=_ago(fetched_at, now),

@@ -17,6 +17,7 @@ from pyconsumer.metrics.windows import NO_SAMPLE, Readable
 from pyconsumer.network.metric_scopes import NetworkScopes
 
 if TYPE_CHECKING:
+    from pyconsumer.clock import Clock
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.delegate import ConsumerDelegate
     from pyconsumer.consumer.fetcher import Fetcher
@@ -39,6 +40,7 @@ def open_source(delegate: ConsumerDelegate) -> MetricSource:
         delegate.metrics,
         delegate.fetcher,
         delegate.subscriptions,
+        delegate.clock,
         read_committed=config.read_committed,
     )
     return MetricSource(
@@ -81,6 +83,7 @@ class ConsumerScopes:
         metrics: its counters.
         fetcher: has the buffer.
         subscriptions: has the partitions.
+        clock: tells the age of records.
         read_committed: True counts the lag up to the last stable offset.
     """
 
@@ -91,6 +94,7 @@ class ConsumerScopes:
         metrics: ConsumerMetrics,
         fetcher: Fetcher,
         subscriptions: SubscriptionState,
+        clock: Clock,
         *,
         read_committed: bool,
     ) -> None:
@@ -101,6 +105,7 @@ class ConsumerScopes:
         self._metrics = metrics
         self._fetcher = fetcher
         self._subscriptions = subscriptions
+        self._clock = clock
         self._read_committed = read_committed
 
     def __call__(self, group: str, tags: tuple[str, ...]) -> Iterable[Scope]:
@@ -150,6 +155,7 @@ class ConsumerScopes:
             "buffer_limit": lambda now: budget.limit,
             "skipped": lambda now: fetcher.deserialization.skipped,
             "lag_max": self._lag_max,
+            "lag_time_max": self._lag_time_max,
             "lead_min": self._lead_min,
         }
         return (Scope((), {"client": [metrics]}, gauges),)
@@ -168,6 +174,17 @@ class ConsumerScopes:
             found = max(found, _NOTHING if lag is None else lag, _peak(state, "largest_lag", now))
         return None if found == _NOTHING else found
 
+    def _lag_time(self, state: TopicPartitionState, wall_ms: int) -> float | None:
+        """Return the age of the first uncommitted record in ms."""
+        by_position = self._subscriptions.commits_by_position
+        age = state.lag_time(wall_ms, read_committed=self._read_committed, by_position=by_position)
+        return None if age is None else age * 1000
+
+    def _lag_time_max(self, now: float) -> float | None:
+        wall_ms = self._clock.wall_ms()
+        ages = [age for state in self._states() if (age := self._lag_time(state, wall_ms)) is not None]
+        return max(ages, default=None)
+
     def _lead_min(self, now: float) -> float:
         found = max((_peak(state, "smallest_lead", now) for state in self._states()), default=_NOTHING)
         return NO_SAMPLE if found == _NOTHING else -found
@@ -181,10 +198,12 @@ class ConsumerScopes:
                 yield Scope((topic,), {"topic": [counters.with_records(total)]}, {"records_total": _constant(total)})
 
     def _partitions(self) -> Iterable[Scope]:
+        wall_ms = self._clock.wall_ms()
         for state in self._states():
             topic, partition = state.topic_partition
             gauges = {
                 "lag": _constant(self._lag(state)),
+                "lag_time": _constant(self._lag_time(state, wall_ms)),
                 "lead": _constant(state.lead()),
                 "replica": _constant(state.preferred_replica),
             }

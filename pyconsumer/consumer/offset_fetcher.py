@@ -13,7 +13,9 @@ Rules
    so far, the others could not be fetched in the meantime. (Java sends it.)
 4. A reset that lacks only a leader is not tried again before metadata has changed (``leaders_version``). After each
    such change, partitions that have a leader now are due, and metadata is requested again for the others.
-5. The first error that no retry can help is kept, and the next ``poll`` raises it.
+5. The first error of a partition that no retry can help is kept. The next ``poll`` raises the first of all, and the
+   others are forgotten: they come again. A call that reads some partitions alone raises only an error of these. An
+   error ends with the assignment of its partitions.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class OffsetFetcher:
         self._read_committed = config.read_committed
         self._retry_backoff = config.retry_backoff_ms / 1000
         self._request_timeout = config.request_timeout_ms / 1000
-        self._error: KafkaError | None = None
+        self._errors: list[tuple[KafkaError, frozenset[TopicPartition]]] = []  # each with its partitions
         self._seen_leaders = -1
         self._last: dict[int, RequestFuture[Any]] = {}  # the last reset or validation sent to each node
 
@@ -116,16 +118,29 @@ class OffsetFetcher:
         """Hold back no fetch, after Ctrl-C that may have come before a request was sent or its end was noted."""
         self._last.clear()
 
-    def raise_error(self) -> None:
-        """Raise, once, the error of a reset or validation that ran in the background."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+    def raise_error(self, only: Collection[TopicPartition] = ()) -> None:
+        """Raise, once, the error of a reset or validation that ran in the background.
+
+        Args:
+            only: raise errors of these partitions alone. By default the first error is raised, and the others are
+                forgotten.
+        """
+        if not self._errors:
+            return
+        assigned = self._subscriptions.by_partition
+        self._errors = [held for held in self._errors if not held[1].isdisjoint(assigned)]
+        for index, (error, partitions) in enumerate(self._errors):
+            if not only:
+                self._errors.clear()
+                raise error
+            if not partitions.isdisjoint(only):
+                del self._errors[index]
+                raise error
 
     @property
     def has_error(self) -> bool:
-        """Return whether :meth:`raise_error` would raise."""
-        return self._error is not None
+        """Return whether there is an error for :meth:`raise_error`."""
+        return bool(self._errors)
 
     # -- offsets by time ---------------------------------------------------------------------------------------------
 
@@ -241,7 +256,7 @@ class OffsetFetcher:
             wanted[state.topic_partition] = state.reset_policy or self._subscriptions.default_reset
         unreset = [tp for tp, policy in wanted.items() if policy == NONE]
         if unreset:
-            self._keep_error(_no_policy(unreset))
+            self._keep_error(_no_policy(unreset), unreset)
             wanted = {tp: policy for tp, policy in wanted.items() if policy != NONE}
         if not wanted:
             return
@@ -283,8 +298,9 @@ class OffsetFetcher:
         if listed.retry:
             self._postpone(listed.retry, self._clock.now())
         if listed.unauthorized:
-            self._keep_error(errors.for_code(Errors.TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(listed.unauthorized))))
-            self._postpone((tp for tp in asked if tp.topic in listed.unauthorized), self._clock.now())
+            denied = [tp for tp in asked if tp.topic in listed.unauthorized]
+            self._keep_unauthorized(denied)
+            self._postpone(denied, self._clock.now())
 
     def _fall_back_to_latest(self, tp: TopicPartition, policy: ResetPolicy) -> None:
         state = self._subscriptions.get(tp)
@@ -328,7 +344,7 @@ class OffsetFetcher:
         response = future.value.message
         assert isinstance(response, OffsetForLeaderEpochResponse)
         retry: set[TopicPartition] = set()
-        unauthorized: set[str] = set()
+        unauthorized: set[TopicPartition] = set()
         for topic in response.topics:
             for found in topic.partitions:
                 tp = TopicPartition(topic.topic, found.partition)
@@ -336,7 +352,7 @@ class OffsetFetcher:
                 if position is None:
                     continue
                 if found.error_code == Errors.TOPIC_AUTHORIZATION_FAILED:
-                    unauthorized.add(topic.topic)
+                    unauthorized.add(tp)
                     retry.add(tp)
                 elif found.error_code:
                     if found.error_code not in _EXPECTED | {Errors.UNKNOWN_TOPIC_OR_PARTITION}:
@@ -347,12 +363,12 @@ class OffsetFetcher:
         if retry:
             self._postpone(retry, self._clock.now())
         if unauthorized:
-            self._keep_error(errors.for_code(Errors.TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized))))
+            self._keep_unauthorized(unauthorized)
 
     def _on_end_of_epoch(self, tp: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int) -> None:
         error = self._subscriptions.on_end_of_epoch(tp, asked, epoch, end_offset)
         if error is not None:
-            self._keep_error(error)
+            self._keep_error(error, (tp,))
         elif epoch < 0 or end_offset < asked.offset:
             _log.warning("%s: the log was truncated below position %d, to offset %d", tp, asked.offset, end_offset)
 
@@ -361,7 +377,7 @@ class OffsetFetcher:
     def _on_failure(self, partitions: Collection[TopicPartition], error: KafkaError) -> None:
         self._postpone(partitions, self._clock.now())
         if not error.retriable:
-            self._keep_error(error)
+            self._keep_error(error, partitions)
 
     def _postpone(self, partitions: Iterable[TopicPartition], now: float, *, awaits_leader: bool = False) -> None:
         """Retry after the backoff with new metadata, or as soon as these have a leader if only that is missing."""
@@ -370,9 +386,14 @@ class OffsetFetcher:
             self._subscriptions.retry_later(postponed, now + self._retry_backoff, awaits_leader=awaits_leader)
             self._metadata.request_update()
 
-    def _keep_error(self, error: KafkaError) -> None:
-        if self._error is None:
-            self._error = error
+    def _keep_unauthorized(self, partitions: Collection[TopicPartition]) -> None:
+        names = ", ".join(sorted({tp.topic for tp in partitions}))
+        self._keep_error(errors.for_code(Errors.TOPIC_AUTHORIZATION_FAILED, names), partitions)
+
+    def _keep_error(self, error: KafkaError, partitions: Iterable[TopicPartition]) -> None:
+        concerned = frozenset(partitions)
+        if all(held.isdisjoint(concerned) for _, held in self._errors):
+            self._errors.append((error, concerned))
 
 
 def _no_policy(partitions: Collection[TopicPartition]) -> NoOffsetForPartitionError:

@@ -35,6 +35,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
+from pyconsumer.consumer.lag_time import LagMarks, age_of
 from pyconsumer.consumer.record_counters import PartitionCounters
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.metrics.windows import Windows
@@ -132,8 +133,8 @@ class TopicPartitionState:
     """State of one assigned partition.
 
     Attributes:
-        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused, and it is not
-            about to be revoked. Buffers and errors are not considered.
+        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused, not left out of
+            a call, and not about to be revoked. Buffers and errors are not considered.
         position: offset of the next record to return, or None. It moves when records are returned.
         fetch_offset: offset at which the next fetch starts. It is the end of the last scanned batch, so it is ahead of
             the position by the buffered records.
@@ -149,6 +150,8 @@ class TopicPartitionState:
         high_watermark, last_stable_offset, log_start_offset: the offsets in the last response. -1 if unknown.
         end_offset_requested: True while a request for the end of the log is in flight.
         topic_id: the id of the topic to which the position belongs. Zeros if unknown. See :mod:`.topic_ids`.
+        committed: the committed offset, as far as this consumer knows it. -1 if it knows none. Any thread may set it.
+        lag_marks: the timestamps of uncommitted records. None until records have arrived.
         stored: the offset to commit that the application has stored, or None. It is used if positions are not
             committed.
     """
@@ -156,6 +159,7 @@ class TopicPartitionState:
     __slots__ = (
         "awaits_leader",
         "buffered_fetches",
+        "committed",
         "counters",
         "end_offset_requested",
         "fetch_blocked",
@@ -164,7 +168,9 @@ class TopicPartitionState:
         "fetch_offset",
         "high_watermark",
         "is_fetchable",
+        "lag_marks",
         "last_stable_offset",
+        "left_out",
         "log_start_offset",
         "offset_epoch",
         "paused",
@@ -193,6 +199,7 @@ class TopicPartitionState:
         self.fetch_epoch = fetch_epoch
         self.buffered_fetches = 0
         self.paused = False
+        self.left_out = False
         self.pending_revocation = False
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -206,6 +213,8 @@ class TopicPartitionState:
         self.preferred_until = 0.0
         self.end_offset_requested = False
         self.stored: OffsetAndMetadata | None = None
+        self.committed = -1
+        self.lag_marks: LagMarks | None = None
         self.counters: PartitionCounters | None = None  # since the first record
 
     def lag(self, *, read_committed: bool) -> int | None:
@@ -218,6 +227,44 @@ class TopicPartitionState:
         """Return how many records lie between the start of the log and the position. Any thread may call this."""
         start, position = self.log_start_offset, self.position
         return None if start < 0 or position is None else max(0, position - start)
+
+    def lag_time(self, wall_ms: int, *, read_committed: bool, by_position: bool) -> float | None:
+        """Return the age of the first uncommitted record in seconds. Any thread may call this.
+
+        Args:
+            wall_ms: the present time.
+            read_committed: True if records beyond the last stable offset do not count.
+            by_position: True if records that were returned count as committed.
+
+        Returns:
+            0.0 if nothing is uncommitted. None if the record has not been fetched or has no timestamp.
+        """
+        position, committed, marks = self.position, self.committed, self.lag_marks
+        if position is None:
+            return None
+        if marks is not None and not by_position and committed < position:
+            found = marks.first_from(committed)
+            if found is not None:
+                return age_of(found, wall_ms)
+        if self.lag(read_committed=read_committed) == 0:
+            return 0.0
+        return None if marks is None else age_of(marks.waiting[0], wall_ms)
+
+    def note_committed(self, offset: int) -> None:
+        """Store the offset that is committed. Any thread may call this."""
+        self.committed = offset
+        if self.lag_marks is not None:
+            self.lag_marks.forget_before(offset)
+
+    def start_lag_marks(self, *, kept: bool) -> LagMarks:
+        """Return new marks, because the partition's first records have arrived. See :class:`.LagMarks`."""
+        self.lag_marks = LagMarks(kept=kept)
+        return self.lag_marks
+
+    def note_taken(self) -> None:
+        """Note that iteration has taken the records from the position on."""
+        if self.lag_marks is not None and self.lag_marks.kept and self.position is not None:
+            self.lag_marks.all.append((self.position, self.lag_marks.waiting[0]))
 
     def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
         """Return new counters of the partition's lag, because its first records have been returned."""
@@ -296,6 +343,7 @@ class TopicPartitionState:
     def forget_log(self) -> None:
         """Forget the stored offset and the offsets of the log, because the partition has a new log."""
         self.stored = None
+        self.committed, self.lag_marks = -1, None
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.forget_preferred_replica()
 
@@ -310,6 +358,8 @@ class TopicPartitionState:
         self.buffered_fetches = 0
         self.fetch_blocked = False
         self.fetch_not_before = 0.0
+        if self.lag_marks is not None:
+            self.lag_marks.cut(self.position)
 
     def recover(self, fetch_epoch: int) -> None:
         """Compute again what follows from state and position, after Ctrl-C between two steps of a change."""
@@ -332,7 +382,7 @@ class TopicPartitionState:
         self.pending_revocation = False
         self._update_fetchable()
         self.fetch_epoch = fetch_epoch
-        self.counters = None
+        self.counters = self.lag_marks = None
 
     def mark_pending_revocation(self) -> None:
         """Stop fetching and returning records, because the partition is about to be revoked."""
@@ -349,8 +399,14 @@ class TopicPartitionState:
         self.paused = False
         self._update_fetchable()
 
+    def leave_out(self, is_left_out: bool) -> None:
+        """Fetch and return no records while a call reads other partitions alone. The application's pause is apart."""
+        self.left_out = is_left_out
+        self._update_fetchable()
+
     def _update_fetchable(self) -> None:
-        self.is_fetchable = self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
+        held = self.paused or self.pending_revocation or self.left_out
+        self.is_fetchable = self.state is FetchState.FETCHING and not held
 
     # -- resets and validation ---------------------------------------------------------------------------------------
 

@@ -84,6 +84,8 @@ class SubscriptionState:
         assignment_id: increases with each change of the assignment.
         changed: the journal (rule 4). :meth:`take_changed` and :meth:`note_changed` change it.
         in_hand: the records that the application may be working on (rule 9). Empty during a poll.
+        commits_by_position: True if records that were returned count as committed for the lag: there is no group, or a
+            producer commits in its transactions.
         keeps_positions: True if positions outlast an eager rebalance (rule 10). By default False.
     """
 
@@ -105,8 +107,10 @@ class SubscriptionState:
         self._not_fetching: dict[TopicPartition, TopicPartitionState] = {}
         self.in_hand: Mapping[TopicPartitionState, int] = {}
         self.keeps_positions = False
+        self.commits_by_position = False
         self._revoked: dict[TopicPartition, TopicPartitionState] = {}
         self._revoked_in = -1  # the generation
+        self._left_out: list[TopicPartitionState] = []
 
     # -- subscription ------------------------------------------------------------------------------------------------
 
@@ -393,6 +397,21 @@ class SubscriptionState:
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, state in self._assignment.items() if state.paused}
 
+    def leave_out_all_but(self, partitions: Collection[TopicPartition]) -> None:
+        """Fetch and return records of these partitions alone, until :meth:`leave_out_none`. Pauses stay as they are."""
+        for tp, state in self._assignment.items():
+            if not state.left_out and tp not in partitions:
+                state.leave_out(True)
+                self._left_out.append(state)
+                self.changed[tp] = None
+
+    def leave_out_none(self) -> None:
+        """End :meth:`leave_out_all_but`, also for partitions that were revoked since and may come back."""
+        for state in self._left_out:
+            state.leave_out(False)
+            self.changed[state.topic_partition] = None
+        self._left_out.clear()
+
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, tp: TopicPartition, position: FetchPosition) -> None:
@@ -420,8 +439,17 @@ class SubscriptionState:
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.INITIALIZING:
             return False
+        state.note_committed(committed.offset)
         self.seek(tp, FetchPosition(committed.offset, committed.leader_epoch, leader))
         return True
+
+    def note_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Store the offsets that are committed now. Any thread may call this."""
+        assigned = self._assignment
+        for tp, offset in offsets.items():
+            state = assigned.get(tp)
+            if state is not None:
+                state.note_committed(offset.offset)
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit: all positions, or the stored offsets (rule 8)."""
@@ -452,6 +480,10 @@ class SubscriptionState:
     def keep_positions(self) -> None:
         """From now on, keep the positions of partitions that an eager rebalance gives back (rule 10)."""
         self.keeps_positions = True
+
+    def count_by_position(self) -> None:
+        """From now on, records that were returned count as committed for the lag."""
+        self.commits_by_position = True
 
     def note_in_hand(self, begins: Mapping[TopicPartitionState, int]) -> None:
         """Store the offsets at which the records begin that the application may still be working on (rule 9)."""

@@ -64,6 +64,8 @@ class ConsumerHealth(_ClientHealth):
         paused: those of them that are paused, in order.
         buffered_bytes: what was fetched and not returned yet.
         lag: the records that follow the positions, of all partitions together. None if it is known of none.
+        lag_s: the age of the first uncommitted record that was fetched, the oldest of all partitions. 0.0 if nothing is
+            uncommitted. None if it is unknown.
         since_poll_s: time since the last call for records began. None before it.
         since_call_s: time since the last call ended or began. Before the first call: since the consumer was created.
         since_fetch_s: time since the last response to a fetch. None before it.
@@ -86,6 +88,7 @@ class ConsumerHealth(_ClientHealth):
     assigned: tuple[TopicPartition, ...]
     paused: tuple[TopicPartition, ...]
     lag: int | None
+    lag_s: float | None
     since_poll_s: float | None
     since_call_s: float
     since_fetch_s: float | None

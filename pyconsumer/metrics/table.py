@@ -238,6 +238,7 @@ _FETCH: Final = (
     Spec("records-lead-min", "records", "gauge lead_min", "The smallest lead of an assigned partition in the windows."),
 )
 _FETCH_OURS: Final = _ours(
+    Spec("records-lag-time-max", "ms", "gauge lag_time_max", "The largest records-lag-time of all partitions."),
     Spec("fetch-failed-total", "", "gauge fetch_failures", "Fetch requests that failed."),
     Spec("buffered-bytes", "bytes", "gauge buffered", "Bytes of records that are fetched and not returned yet."),
     Spec("reserved-bytes", "bytes", "gauge reserved", "Bytes that are reserved for fetches in flight."),
@@ -264,6 +265,9 @@ _FETCH_PARTITION: Final = (
     Spec("records-lead-avg", "records", "partition avg lead/count", "The average lead after a poll."),
     Spec("records-lead-min", "records", "partition min smallest_lead", "The smallest lead after a poll."),
     Spec("preferred-read-replica", "", "gauge replica", "The follower that is read from (KIP-392). -1 for the leader."),
+)
+_FETCH_PARTITION_OURS: Final = _ours(
+    Spec("records-lag-time", "ms", "gauge lag_time", "The age of the first uncommitted record. 0 without one."),
 )
 
 
@@ -315,7 +319,7 @@ def _consumer(internals: tuple[Spec, ...], classic: tuple[Spec, ...]) -> tuple[F
         Family("consumer-coordinator-metrics", (), (*_COORDINATOR, *classic, *_COORDINATOR_OURS)),
         Family("consumer-fetch-manager-metrics", (), (*_FETCH, *_FETCH_OURS)),
         Family("consumer-fetch-manager-metrics", ("topic",), _FETCH_TOPIC),
-        Family("consumer-fetch-manager-metrics", ("topic", "partition"), _FETCH_PARTITION),
+        Family("consumer-fetch-manager-metrics", ("topic", "partition"), (*_FETCH_PARTITION, *_FETCH_PARTITION_OURS)),
         _APP_INFO,
         _COUNT,
     )

@@ -208,7 +208,7 @@ class Node:
     def received(self, now: float, throttle_ms: int) -> None:
         """Record that a response was received. With ``throttle_ms`` > 0, no request is sent for that time (KIP-219)."""
         if throttle_ms:
-            self.throttled_until = now + throttle_ms / 1000
+            self.throttled_until = max(self.throttled_until, now + throttle_ms / 1000)
         self.last_used = now
 
     @property

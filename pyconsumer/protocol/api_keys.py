@@ -58,6 +58,7 @@ class ApiKey(IntEnum):
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
     UPDATE_FEATURES = 57
@@ -72,6 +73,14 @@ class ApiKey(IntEnum):
     SHARE_GROUP_DESCRIBE = 77
     SHARE_FETCH = 78
     SHARE_ACKNOWLEDGE = 79
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
 
 
 class ApiInfo(NamedTuple):
@@ -136,6 +145,7 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiInfo("list_partition_reassignments", "ListPartitionReassignments", 0, 0, 0),
     ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: ApiInfo("describe_client_quotas", "DescribeClientQuotas", 0, 1, 1),
+    ApiKey.ALTER_CLIENT_QUOTAS: ApiInfo("alter_client_quotas", "AlterClientQuotas", 0, 1, 1),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ApiInfo(
         "describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0
     ),
@@ -152,4 +162,14 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.SHARE_GROUP_DESCRIBE: ApiInfo("share_group_describe", "ShareGroupDescribe", 1, 1, 1),
     ApiKey.SHARE_FETCH: ApiInfo("share_fetch", "ShareFetch", 1, 2, 1),
     ApiKey.SHARE_ACKNOWLEDGE: ApiInfo("share_acknowledge", "ShareAcknowledge", 1, 2, 1),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: ApiInfo("initialize_share_group_state", "InitializeShareGroupState", 0, 0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE: ApiInfo("read_share_group_state", "ReadShareGroupState", 0, 0, 0),
+    ApiKey.WRITE_SHARE_GROUP_STATE: ApiInfo("write_share_group_state", "WriteShareGroupState", 0, 1, 0),
+    ApiKey.DELETE_SHARE_GROUP_STATE: ApiInfo("delete_share_group_state", "DeleteShareGroupState", 0, 0, 0),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ApiInfo(
+        "read_share_group_state_summary", "ReadShareGroupStateSummary", 0, 1, 0
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ApiInfo("describe_share_group_offsets", "DescribeShareGroupOffsets", 0, 1, 0),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: ApiInfo("alter_share_group_offsets", "AlterShareGroupOffsets", 0, 0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ApiInfo("delete_share_group_offsets", "DeleteShareGroupOffsets", 0, 0, 0),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pyconsumer.protocol.protobuf.files import message_class as message_class
     from pyconsumer.schemas.avro.deserializer import AvroDeserializer as AvroDeserializer
     from pyconsumer.schemas.avro.serializer import AvroSerializer as AvroSerializer
     from pyconsumer.schemas.errors import IncompatibleSchemaError as IncompatibleSchemaError
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.ids import header_schema_id_serializer as header_schema_id_serializer
     from pyconsumer.schemas.ids import prefix_schema_id_deserializer as prefix_schema_id_deserializer
     from pyconsumer.schemas.ids import prefix_schema_id_serializer as prefix_schema_id_serializer
+    from pyconsumer.schemas.json_schema.deserializer import JSONDeserializer as JSONDeserializer
+    from pyconsumer.schemas.json_schema.serializer import JSONSerializer as JSONSerializer
+    from pyconsumer.schemas.protobuf.deserializer import ProtobufDeserializer as ProtobufDeserializer
+    from pyconsumer.schemas.protobuf.serializer import ProtobufSerializer as ProtobufSerializer
     from pyconsumer.schemas.registry.async_client import AsyncSchemaRegistryClient as AsyncSchemaRegistryClient
     from pyconsumer.schemas.registry.client import SchemaRegistryClient as SchemaRegistryClient
     from pyconsumer.schemas.registry.values import ConfigCompatibilityLevel as ConfigCompatibilityLevel
@@ -59,10 +64,14 @@ _HOMES = {
     "ConfigCompatibilityLevel": _VALUES,
     "IncompatibleSchemaError": _ERRORS,
     "InvalidSchemaError": _ERRORS,
+    "JSONDeserializer": "pyconsumer.schemas.json_schema.deserializer",
+    "JSONSerializer": "pyconsumer.schemas.json_schema.serializer",
     "MessageField": _SUBJECTS,
     "Metadata": _VALUES,
     "MetadataProperties": _VALUES,
     "MetadataTags": _VALUES,
+    "ProtobufDeserializer": "pyconsumer.schemas.protobuf.deserializer",
+    "ProtobufSerializer": "pyconsumer.schemas.protobuf.serializer",
     "RegisteredSchema": _VALUES,
     "Rule": _VALUES,
     "RuleKind": _VALUES,
@@ -84,6 +93,7 @@ _HOMES = {
     "ServerConfig": _VALUES,
     "dual_schema_id_deserializer": _IDS,
     "header_schema_id_serializer": _IDS,
+    "message_class": "pyconsumer.protocol.protobuf.files",
     "prefix_schema_id_deserializer": _IDS,
     "prefix_schema_id_serializer": _IDS,
     "record_subject_name_strategy": _SUBJECTS,
@@ -99,10 +109,14 @@ __all__ = [
     "ConfigCompatibilityLevel",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
+    "JSONDeserializer",
+    "JSONSerializer",
     "MessageField",
     "Metadata",
     "MetadataProperties",
     "MetadataTags",
+    "ProtobufDeserializer",
+    "ProtobufSerializer",
     "RegisteredSchema",
     "Rule",
     "RuleKind",
@@ -124,6 +138,7 @@ __all__ = [
     "ServerConfig",
     "dual_schema_id_deserializer",
     "header_schema_id_serializer",
+    "message_class",
     "prefix_schema_id_deserializer",
     "prefix_schema_id_serializer",
     "record_subject_name_strategy",

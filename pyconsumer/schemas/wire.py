@@ -76,6 +76,7 @@ def read_framed(
     field: MessageField | str = MessageField.VALUE,
     *,
     protobuf: bool = False,
+    zigzag: bool = True,
 ) -> Framed:
     """Return the id and the payload of a key or value: by the header if there is one, otherwise by the prefix.
 
@@ -84,6 +85,7 @@ def read_framed(
         headers: the record's headers. The last one of the name counts, as ``Headers.lastHeader`` in Java.
         field: the side, which gives the header's name.
         protobuf: True if the path of a message type follows the id.
+        zigzag: False reads that path as it was written before 2021.
 
     Raises:
         SchemaFramingError: there is no id. The message has the first bytes, and names another registry's framing.
@@ -101,7 +103,7 @@ def read_framed(
         raise SchemaFramingError(_no_prefix(view, field))
     schema_id, guid, rest = _read_id(view, f"the {field}")
     if protobuf:
-        indexes, used = read_indexes(rest)
+        indexes, used = read_indexes(rest, zigzag=zigzag)
         return Framed(schema_id, guid, indexes, rest[used:])
     return Framed(schema_id, guid, (), rest)
 
@@ -156,13 +158,20 @@ def _hex(view: memoryview) -> str:
     return view[:8].hex(" ") or "no bytes"
 
 
-def with_prefix(schema_id: int, payload: bytes | bytearray | memoryview, indexes: Sequence[int] | None = None) -> bytes:
+def with_prefix(
+    schema_id: int,
+    payload: bytes | bytearray | memoryview,
+    indexes: Sequence[int] | None = None,
+    *,
+    zigzag: bool = True,
+) -> bytes:
     """Return a key or value with the schema's id before it.
 
     Args:
         schema_id: the id, from 0 to 2**32 - 1.
         payload: the encoded value.
         indexes: of a Protobuf message, the path of its type. None for other formats.
+        zigzag: False writes that path as before 2021.
 
     Raises:
         ValueError: the id is out of range.
@@ -170,7 +179,7 @@ def with_prefix(schema_id: int, payload: bytes | bytearray | memoryview, indexes
     if not 0 <= schema_id <= _MOST_ID:
         raise ValueError(f"a schema's id has 32 bits, and {schema_id} does not fit")
     head = b"\x00" + schema_id.to_bytes(4, "big")
-    return b"".join((head, payload) if indexes is None else (head, write_indexes(indexes), payload))
+    return b"".join((head, payload) if indexes is None else (head, write_indexes(indexes, zigzag=zigzag), payload))
 
 
 def with_header(guid: UUID | str, field: MessageField | str, indexes: Sequence[int] | None = None) -> tuple[str, bytes]:
@@ -179,15 +188,19 @@ def with_header(guid: UUID | str, field: MessageField | str, indexes: Sequence[i
     return header_name(field), value if indexes is None else value + write_indexes(indexes)
 
 
-def write_indexes(indexes: Sequence[int]) -> bytes:
-    """Return the path of a Protobuf message type. The most frequent path, ``[0]``, takes one byte."""
+def write_indexes(indexes: Sequence[int], *, zigzag: bool = True) -> bytes:
+    """Return the path of a Protobuf message type. The most frequent path, ``[0]``, takes one byte.
+
+    Args:
+        indexes: the path.
+        zigzag: False writes plain varints, as before 2021.
+    """
     if list(indexes) == [0]:
         return b"\x00"
-    return b"".join(_zigzag(number) for number in (len(indexes), *indexes))
+    return b"".join(_varint(number << 1 if zigzag else number) for number in (len(indexes), *indexes))
 
 
-def _zigzag(number: int) -> bytes:
-    rest = number << 1 if number >= 0 else (-number << 1) - 1
+def _varint(rest: int) -> bytes:
     out = bytearray()
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
@@ -196,27 +209,31 @@ def _zigzag(number: int) -> bytes:
     return bytes(out)
 
 
-def read_indexes(view: bytes | memoryview) -> tuple[tuple[int, ...], int]:
+def read_indexes(view: bytes | memoryview, *, zigzag: bool = True) -> tuple[tuple[int, ...], int]:
     """Return the path of a Protobuf message type, and the number of bytes that it takes.
+
+    Args:
+        view: bytes that begin with the path.
+        zigzag: False reads plain varints, as they were written before 2021.
 
     Raises:
         SchemaFramingError: the bytes are no such path.
     """
-    count, at = _read_zigzag(view, 0)
+    count, at = _read_varint(view, 0, zigzag)
     if count == 0:
         return (0,), at
     if not 0 < count <= _MOST_INDEXES:
         raise SchemaFramingError(f"a path of {count} Protobuf message indexes cannot be: the bytes are no such path")
     indexes = []
     for _ in range(count):
-        index, at = _read_zigzag(view, at)
+        index, at = _read_varint(view, at, zigzag)
         if index < 0:
             raise SchemaFramingError(f"a Protobuf message index cannot be negative: {index}")
         indexes.append(index)
     return tuple(indexes), at
 
 
-def _read_zigzag(view: bytes | memoryview, at: int) -> tuple[int, int]:
+def _read_varint(view: bytes | memoryview, at: int, zigzag: bool) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(view):
@@ -225,7 +242,7 @@ def _read_zigzag(view: bytes | memoryview, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
+            return (value >> 1) ^ -(value & 1) if zigzag else value, at
         shift += 7
         if shift > 28:
             raise SchemaFramingError("a Protobuf message index has at most 32 bits")

@@ -2,6 +2,9 @@
 
 ``{"topic":[0,1]}`` names partitions. ``{"topic":{"0":23,"1":-1}}`` gives each a number: the offset to read next, with
 -2 for the earliest and -1 for the latest, or a timestamp in ms.
+
+A stream with typed columns that are not pinned adds one entry, such as ``"#schemas":{"value":7}``: the ids of the
+schemas that its columns had. No topic has such a name.
 """
 
 from __future__ import annotations
@@ -21,10 +24,13 @@ __all__ = [
     "offsets_to_spark",
     "parse_numbers",
     "parse_partitions",
+    "schemas_from_spark",
 ]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+
+_SCHEMAS: Final = "#schemas"
 
 _MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
 
@@ -79,12 +85,25 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(offsets_to_spark(offsets), separators=(",", ":"))
 
 
-def offsets_to_spark(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return offsets in the form for Spark. The order is always the same, because Spark compares positions as text."""
+def offsets_to_spark(
+    offsets: Mapping[TopicPartition, int], schemas: Mapping[str, int] | None = None
+) -> dict[str, dict[str, int]]:
+    """Return offsets in the form for Spark. The order is always the same, because Spark compares positions as text.
+
+    Args:
+        offsets: by partition.
+        schemas: the ids of schemas by ``"key"`` and ``"value"``.
+    """
     topics: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         topics.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
-    return topics
+    return topics | ({_SCHEMAS: dict(sorted(schemas.items()))} if schemas else {})
+
+
+def schemas_from_spark(position: Any) -> dict[str, int]:
+    """Return the ids of schemas in a position that :func:`offsets_from_spark` has read. Empty if there are none."""
+    found = position.get(_SCHEMAS) or {}
+    return {str(side): int(number) for side, number in found.items()}
 
 
 def offsets_from_spark(position: Any) -> dict[TopicPartition, int]:
@@ -98,6 +117,7 @@ def offsets_from_spark(position: Any) -> dict[TopicPartition, int]:
         return {
             TopicPartition(topic, int(partition)): _whole("", offset, _MAX_INT64, "")
             for topic, numbers in position.items()
+            if topic != _SCHEMAS
             for partition, offset in numbers.items()
         }
     except (AttributeError, ValueError, ConfigurationError):

@@ -29,8 +29,9 @@ from pyconsumer.spark.option_values import (
     read_word,
     split_options,
 )
-from pyconsumer.spark.schema import choose_columns
+from pyconsumer.spark.schema import DECODE_ERROR, choose_columns
 from pyconsumer.spark.subscription import Subscription, parse_subscription
+from pyconsumer.spark.value_options import SIDES, VALUE_OPTIONS, ValueOptions, split_registry
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["Bound", "SourceOptions"]
@@ -62,6 +63,7 @@ _KNOWN: Final = (
     "maxBytesPerTrigger",
     "maxTriggerDelay",
     "commitToGroup",
+    *VALUE_OPTIONS,
 )
 _STREAM_ONLY: Final = (
     "maxOffsetsPerTrigger",
@@ -116,6 +118,8 @@ class SourceOptions:
         max_delay_ms: the longest time by which ``min_offsets`` may delay a micro-batch.
         commit_to_group: the consumer group to which a stream's progress is committed, or None.
         kafka_options: ``kafka.*`` options by Kafka's names.
+        values: the options of typed keys and values. None if both are binary.
+        parts: the wanted parts of a typed column, each a list of names. None is the whole.
         given: the names of the given options, except for ``kafka.*`` options.
     """
 
@@ -136,6 +140,8 @@ class SourceOptions:
     max_delay_ms: int
     commit_to_group: str | None
     kafka_options: Mapping[str, str] = field(repr=False)  # passwords are among them
+    values: ValueOptions | None = None
+    parts: Mapping[str, tuple[tuple[str, ...], ...] | None] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
 
     @classmethod
@@ -145,11 +151,12 @@ class SourceOptions:
         Raises:
             ConfigurationError: an option is unknown, invalid or missing, or contradicts another one.
         """
-        client, own = split_options(options, _KNOWN, _HINTS)
+        registry, rest = split_registry(options)
+        client, own = split_options(rest, _KNOWN, _HINTS)
         subscription = parse_subscription(own)
         build_config(client)
-        columns = own.get("columns")
-        names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+        values = ValueOptions.parse(own, registry)
+        columns, parts = _columns(own, values)
         return cls(
             subscription=subscription,
             starting=_bound(own, "starting", client.get("group.id", "")),
@@ -158,7 +165,7 @@ class SourceOptions:
             fail_on_data_loss=read_flag(own, "failOnDataLoss", True),
             min_partitions=read_number(own, "minPartitions", 1),
             max_records_per_partition=read_number(own, "maxRecordsPerPartition", 1),
-            columns=choose_columns(names, include_headers=read_flag(own, "includeHeaders", False)),
+            columns=columns,
             poll_timeout_ms=read_number(own, "kafkaConsumer.pollTimeoutMs", 1, 120_000),
             fetch_offset_attempts=max(1, read_number(own, "fetchOffset.numRetries", 0, 3)),
             fetch_offset_retry_ms=read_number(own, "fetchOffset.retryIntervalMs", 0, 1_000),
@@ -168,6 +175,8 @@ class SourceOptions:
             max_delay_ms=read_duration_ms(own, "maxTriggerDelay", 15 * 60_000),
             commit_to_group=read_text(own, "commitToGroup"),
             kafka_options=client,
+            values=values,
+            parts=parts,
             given=frozenset(own),
         )
 
@@ -204,6 +213,40 @@ class SourceOptions:
                 f" ({self.max_offsets})"
             )
         return self.starting or Bound("latest", "startingOffsets")
+
+
+def _columns(
+    own: Mapping[str, str], values: ValueOptions | None
+) -> tuple[tuple[str, ...], dict[str, tuple[tuple[str, ...], ...] | None]]:
+    """Return the columns to read, and the wanted parts of those that are typed."""
+    given = own.get("columns")
+    names = None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    include_headers = read_flag(own, "includeHeaders", False)
+    if values is None:
+        return choose_columns(names, include_headers=include_headers), {}
+    from pyconsumer.consumer.typed_arrow import typed_names
+
+    sides = tuple(values.sides)
+    found: dict[str, list[list[str]] | None] = dict.fromkeys(sides)
+    if names is not None:
+        try:
+            chosen, found = typed_names([_lower_head(name) for name in names], (), sides)
+        except ValueError as error:
+            raise ConfigurationError(f"option columns: {error}") from None
+        names = list(chosen)
+    raw = tuple([f"{side}_bytes" for side in sides])
+    added = [f"{side}_bytes" for side in found] if read_flag(own, "includeBytes", False) else []
+    if found and values.null_for_errors:
+        added.append(DECODE_ERROR)
+    columns = choose_columns(names, include_headers=include_headers, optional=raw, added=added)
+    parts = {side: None if paths is None else tuple([tuple(path) for path in paths]) for side, paths in found.items()}
+    return columns, parts
+
+
+def _lower_head(name: str) -> str:
+    """Return a name such as ``Value.id`` with the column's own spelling."""
+    head, dot, path = name.partition(".")
+    return f"{head.lower()}{dot}{path}" if head.lower() in SIDES else name
 
 
 def _bound(own: Mapping[str, str], side: str, group_id: str = "") -> Bound | None:

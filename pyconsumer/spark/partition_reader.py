@@ -363,4 +363,6 @@ _BUILDERS: Final[dict[str, Callable[[Any, Columns], Any]]] = {
     "timestamp": _timestamps,
     "timestampType": lambda pa, columns: number_array(pa, columns.timestamp_types, pa.int32()),
     "headers": _headers,
+    "key_bytes": lambda pa, columns: binary_array(pa, columns.keys, pa.binary()),
+    "value_bytes": lambda pa, columns: binary_array(pa, columns.values, pa.binary()),
 }

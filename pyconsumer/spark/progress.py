@@ -12,9 +12,10 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pyconsumer.consumer.lag_time import age_of
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.spark.offsets_json import offsets_from_spark
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
@@ -27,6 +28,7 @@ __all__ = [
     "GroupProgress",
     "lag",
     "lag_metrics",
+    "lag_times",
 ]
 
 _log = logging.getLogger("pyconsumer.spark")
@@ -103,18 +105,71 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
         progress: ``query.lastProgress``, an element of ``query.recentProgress``, or ``event.progress`` in a listener.
             It may also be a dict or JSON. With None (before the first batch) the result is empty.
     """
+    found: dict[TopicPartition, int] = {}
+    for end, latest in _offsets_of(progress):
+        found |= {tp: max(0, offset - end.get(tp, 0)) for tp, offset in latest.items()}
+    return found
+
+
+def _ends(progress: Any) -> dict[TopicPartition, int]:
+    """Return the offsets after the last batch."""
+    found: dict[TopicPartition, int] = {}
+    for end, _ in _offsets_of(progress):
+        found |= end
+    return found
+
+
+def _offsets_of(progress: Any) -> Iterator[tuple[dict[TopicPartition, int], dict[TopicPartition, int]]]:
+    """Return the offsets after the last batch and the latest ones, of each source of ours or of Spark's connector."""
     if progress is None:
-        return {}
+        return
     if isinstance(progress, str):
         progress = json.loads(progress)
-    found: dict[TopicPartition, int] = {}
     for source in _of(progress, "sources") or ():
         try:
             end, latest = (offsets_from_spark(_offsets(_of(source, name))) for name in ("endOffset", "latestOffset"))
         except (ConfigurationError, ValueError):
             continue
-        found |= {tp: max(0, offset - end.get(tp, 0)) for tp, offset in latest.items()}
-    return found
+        yield end, latest
+
+
+def lag_times(progress: Any, options: Mapping[str, str]) -> dict[TopicPartition, float]:
+    """Return the lag of a streaming query as time: the age of the first record that its last batch has not read.
+
+    Spark's progress report has no times. So the first record of each partition with a lag is fetched, one batch each.
+
+    Args:
+        progress: see :func:`lag`.
+        options: those of the query's source: ``kafka.bootstrap.servers``, and what is needed to log in. Others are
+            ignored.
+
+    Returns:
+        The age by partition, in seconds. 0.0 if nothing is left to read, or if the timestamp is in the future.
+        Partitions whose record cannot be read, or has no timestamp, are left out.
+
+    Raises:
+        KafkaError: the cluster could not be reached in time.
+
+    Example::
+
+        oldest = max(lag_times(query.lastProgress, {"kafka.bootstrap.servers": "localhost:9092"}).values(), default=0.0)
+    """
+    from pyconsumer.spark.client_cache import borrow_admin  # a task needs none
+
+    behind = lag(progress)
+    ages = {tp: 0.0 for tp, count in behind.items() if not count}
+    ends = _ends(progress)
+    waiting = {tp: ends.get(tp, 0) for tp, count in behind.items() if count}
+    if waiting:
+        settings = {name[6:]: value for name, value in options.items() if name.lower().startswith("kafka.")}
+        with borrow_admin(settings) as admin:
+            found = admin.first_records(waiting, timeout_ms=_TIMEOUT_MS)
+        now = time.time_ns() // 1_000_000
+        for tp, first in found.items():
+            age = 0.0 if first is None else age_of(first.timestamp, now)
+            if age is not None:
+                ages[tp] = age
+    return ages
 
 
 def lag_metrics(progress: Any) -> dict[str, str]:

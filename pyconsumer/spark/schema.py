@@ -11,9 +11,10 @@ from pyconsumer.errors import ConfigurationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COLUMNS", "HEADERS", "arrow_schema", "choose_columns", "spark_schema"]
+__all__ = ["COLUMNS", "DECODE_ERROR", "HEADERS", "arrow_schema", "choose_columns", "spark_schema"]
 
 HEADERS: Final = "headers"
+DECODE_ERROR: Final = "decodeError"
 
 COLUMNS: Final[dict[str, str]] = {
     "key": "binary",
@@ -27,38 +28,50 @@ COLUMNS: Final[dict[str, str]] = {
 }
 """Column names with their Spark types. ``headers`` is null for a record without headers."""
 
+_OF_TYPED: Final[dict[str, str]] = {
+    "key_bytes": "binary",
+    "value_bytes": "binary",
+    DECODE_ERROR: "struct<stage: string, reason: string, schemaId: int>",
+}
+"""Columns beside typed keys and values. ``decodeError`` is null for a good row."""
 
-def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tuple[str, ...]:
+
+def choose_columns(
+    names: Sequence[str] | None, *, include_headers: bool, optional: Sequence[str] = (), added: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the columns to read.
 
     Args:
         names: names of the columns, in the order of the result. None for all columns except ``headers``.
         include_headers: True adds the column ``headers``.
+        optional: further columns that may be named.
+        added: further columns that are there in any case.
 
     Raises:
         ConfigurationError: a name is unknown or given twice, or the list is empty.
     """
     if names is None:
-        return tuple(name for name in COLUMNS if include_headers or name != HEADERS)
-    spelled = {name.lower(): name for name in COLUMNS}
+        return (*(name for name in COLUMNS if include_headers or name != HEADERS), *added)
+    known = (*COLUMNS, *optional, *(name for name in added if name not in optional))
+    spelled = {name.lower(): name for name in known}
     chosen: list[str] = []
     for name in names:
         found = spelled.get(name.lower())
         if found is None:
-            raise ConfigurationError(f"option columns: there is no column {name!r}. There are {', '.join(COLUMNS)}")
+            raise ConfigurationError(f"option columns: there is no column {name!r}. There are {', '.join(known)}")
         if found in chosen:
             raise ConfigurationError(f"option columns: {found} is named twice")
         chosen.append(found)
     if include_headers and HEADERS not in chosen:
         chosen.append(HEADERS)
     if not chosen:
-        raise ConfigurationError(f"option columns: name at least one of {', '.join(COLUMNS)}")
-    return tuple(chosen)
+        raise ConfigurationError(f"option columns: name at least one of {', '.join(known)}")
+    return (*chosen, *(name for name in added if name not in chosen))
 
 
 def spark_schema(columns: Sequence[str]) -> str:
     """Return the columns as DDL. Every column is nullable."""
-    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
+    return ", ".join(f"`{name}` {(COLUMNS | _OF_TYPED)[name]}" for name in columns)
 
 
 @functools.cache
@@ -70,6 +83,7 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    error = [("stage", pa.string()), ("reason", pa.string()), ("schemaId", pa.int32())]
     types = {
         "key": pa.binary(),
         "value": pa.binary(),
@@ -79,5 +93,8 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
         "timestamp": pa.timestamp("us", tz="UTC"),
         "timestampType": pa.int32(),
         HEADERS: pa.list_(pa.field("element", header)),
+        "key_bytes": pa.binary(),
+        "value_bytes": pa.binary(),
+        DECODE_ERROR: pa.struct([pa.field(name, kind) for name, kind in error]),
     }
     return pa.schema([pa.field(name, types[name]) for name in columns])

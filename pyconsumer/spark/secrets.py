@@ -14,9 +14,14 @@ from typing import Final
 
 from pyconsumer.errors import ConfigurationError
 
-__all__ = ["resolve_references"]
+__all__ = ["is_reference", "resolve_references"]
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}]*):)?([^}:]+)\}")
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a value consists of references alone, and perhaps a colon between them."""
+    return bool(text) and not _REFERENCE.sub("", text).strip(": ")
 
 
 def resolve_references(option: str, text: str) -> str:

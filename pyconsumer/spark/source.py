@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
 from pyspark.sql.datasource import DataSource
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.options import SourceOptions
-from pyconsumer.spark.readers import STREAMS, BatchReader, StreamReader
+from pyconsumer.spark.readers import STREAMS, BatchReader, StreamReader, named_topics
 from pyconsumer.spark.schema import spark_schema
 from pyconsumer.spark.sink import BatchWriter, SinkOptions, StreamWriter, sink_columns
+
+if TYPE_CHECKING:
+    from pyconsumer.spark.typed_values import Settled
 
 __all__ = ["FORMAT", "KafkaDataSource"]
 
@@ -30,9 +33,18 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         """Return the name of the format."""
         return FORMAT
 
-    def schema(self) -> str:
-        """Return the columns as DDL. All options are checked here, so that ``load()`` reports wrong options."""
-        return spark_schema(SourceOptions.parse(self.options).columns)
+    def schema(self) -> Any:
+        """Return the columns as DDL, or with typed ones as a ``StructType``.
+
+        All options are checked here, so that ``load()`` reports wrong options. The schemas of typed columns are settled
+        here.
+        """
+        options = SourceOptions.parse(self.options)
+        if not options.parts:
+            return spark_schema(options.columns)
+        from pyconsumer.spark.typed_rows import settle, typed_schema
+
+        return typed_schema(options, settle(options, named_topics(options)))
 
     def reader(self, schema: Any) -> BatchReader:
         """Return the reader of a batch query.
@@ -40,9 +52,9 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         Raises:
             ConfigurationError: the options cannot be used for a batch read, or the user has given another schema.
         """
-        options = self._checked(schema)
+        options, settled = self._checked(schema)
         options.batch_bounds()
-        return BatchReader(options)
+        return BatchReader(options, settled)
 
     def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802
         """Return the reader of a streaming query.
@@ -53,7 +65,8 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         """
         if not STREAMS:
             raise ConfigurationError(f"streams need PySpark 4.2 or newer. This is {pyspark.__version__}")
-        return StreamReader(self._checked(schema))
+        options, settled = self._checked(schema)
+        return StreamReader(options, settled=settled)
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
         """Return the writer of a batch.
@@ -92,8 +105,8 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         origin = Path(__file__).parents[2]
         return _unpickle, (str(origin) if origin.is_file() else "", self.__dict__)
 
-    def _checked(self, schema: Any) -> SourceOptions:
-        """Return the options, after checking that they lead to the columns of ``schema``."""
+    def _checked(self, schema: Any) -> tuple[SourceOptions, dict[str, Settled]]:
+        """Return the options and the schemas of typed columns, after checking that they lead to those of ``schema``."""
         options = SourceOptions.parse(self.options)
         names = tuple(field.name for field in schema.fields)
         if names != options.columns:
@@ -101,7 +114,11 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
                 f"schema() cannot change the columns of this source (to {', '.join(names)}); use the option columns to"
                 " choose some of them"
             )
-        return options
+        if not options.parts:
+            return options, {}
+        from pyconsumer.spark.typed_rows import settled_in
+
+        return options, settled_in(options, schema)
 
 
 def _unpickle(archive: str, state: dict[str, Any]) -> Any:

@@ -691,6 +691,7 @@ class MockConsumer(Consumer[K, V]):
             paused=tuple(sorted(self._paused)),
             buffered_bytes=0,
             lag=None,
+            lag_s=None,
             since_poll_s=None,
             since_call_s=0.0,
             since_fetch_s=None,

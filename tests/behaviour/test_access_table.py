@@ -20,6 +20,7 @@ from pyconsumer.protocol.api_keys import API, ApiKey
 from pyconsumer.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_user_scram_credentials,
     consumer_group_describe,
@@ -397,6 +398,19 @@ CASES: dict[str, tuple[ApiKey, Build]] = {
     "DescribeClientQuotas": (
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
         plain(lambda names: describe_client_quotas.DescribeClientQuotasRequest()),
+    ),
+    "AlterClientQuotas": (
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        plain(
+            lambda names: alter_client_quotas.AlterClientQuotasRequest(
+                [
+                    alter_client_quotas.EntryData(
+                        [alter_client_quotas.EntityData("user", "q")],
+                        [alter_client_quotas.OpData("producer_byte_rate", 1e9)],
+                    )
+                ]
+            )
+        ),
     ),
     "DescribeUserScramCredentials": (
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,

@@ -75,6 +75,44 @@ def test_mistakes_with_rules(here: Here, tmp_path: Path) -> None:
     assert (status, "No such file" in err) == (2, True)
 
 
+def test_quotas_are_set_listed_and_removed(here: Here) -> None:
+    alice = ("--user", "alice", "--default-client-id")
+    what = "client-id <default>, user 'alice'"
+    assert here("quotas", "set", *alice, "producer_byte_rate=1e6", "--dry-run") == (
+        0,
+        f"would set: {what}: producer_byte_rate 1e+06\n",
+        "",
+    )
+    assert here("quotas", "list") == (0, "", "there are no such quotas\n")
+    assert here("quotas", "set", *alice, "producer_byte_rate=1e6", "request_percentage=12.5")[0] == 0
+    assert here("quotas", "set", *alice, "producer_byte_rate=1e6")[1].startswith("present: ")
+    assert here("quotas", "set", "--default-ip", "connection_creation_rate=100")[0] == 0
+    _, out, _ = here("quotas", "list", "--json", "--user", "alice")
+    row = {"user": "alice", "client-id": "<default>", "ip": ""}
+    assert [json.loads(line) for line in out.splitlines()] == [
+        row | {"key": "producer_byte_rate", "value": 1e6},
+        row | {"key": "request_percentage", "value": 12.5},
+    ]
+    status, out, _ = here("quotas", "remove", *alice, "producer_byte_rate", "request_percentage", "x", "--json")
+    assert (status, [json.loads(line)["outcome"] for line in out.splitlines()]) == (0, ["removed", "removed", "absent"])
+    assert here("quotas", "remove", "--default-ip", "connection_creation_rate")[0] == 0
+    assert here("quotas", "list") == (0, "", "there are no such quotas\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("set", "producer_byte_rate=1"), "name the clients"),
+        (("set", "--user", "a", "producer_byte_rate"), "KEY=NUMBER"),
+        (("set", "--user", "", "producer_byte_rate=1"), "the name is empty"),
+        (("remove", "--user", "a", "--default-user", "producer_byte_rate"), "exclude each other"),
+    ],
+)
+def test_mistakes_with_quotas(here: Here, arguments: tuple[str, ...], text: str) -> None:
+    status, _, err = here("quotas", *arguments)
+    assert (status, text in err) == (2, True)
+
+
 def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secured: EmbeddedCluster) -> None:
     secret = tmp_path / "password"
     secret.write_text("carol-secret\n")

@@ -210,6 +210,24 @@ def test_values_in_avro_are_json_on_both_sides(
     assert out.startswith('k {"id": 1')
 
 
+def test_values_of_json_schema_are_checked_on_both_sides(
+    cluster: Cluster, topic: str, registry: str, here: Here, tmp_path: Path
+) -> None:
+    address = ("-b", cluster.bootstrap_servers, "--schema-registry", registry, "--value-format", "json")
+    schema = written(tmp_path, {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]})
+    documents = [{"id": 1, "note": "é"}, {"id": 2**70}]
+    lines = "".join(f"{json.dumps(each)}\n" for each in documents)
+    assert here("produce", topic, *address, "--value-schema", schema, "-q", "-p", "0", stdin=lines)[0] == 0
+    status, out, _ = here("consume", topic, *address, "--from-beginning", "-n", "2")
+    assert (status, [json.loads(line) for line in out.splitlines()]) == (0, documents)
+    status, out, err = here("produce", topic, *address, "-q", stdin='{"id": "x"}\n')
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("Error: line 1: ")
+    assert '$.id: "x" is not of type "integer"' in err
+    status, out, err = here("produce", topic, *address[:-1], "avro", "-q", stdin="{}\n")
+    assert (status, err) == (1, f"Error: the schema of {topic}-value is JSON, not AVRO\n")
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -302,6 +302,72 @@ async def test_errors_of_aiokafkas_consumer(aiokafka: ModuleType, cluster: Clust
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("in_a_group", [False, True])
+async def test_a_read_of_some_partitions_raises_no_error_of_another_one(
+    aiokafka: ModuleType, cluster: Cluster, make_topic: Any, group_id: str, in_a_group: bool
+) -> None:
+    """Of four partitions one has no offset to begin at, one is out of range, one has a record that fails."""
+    topic = make_topic(4)
+    unset, beyond, wrong, good = tps = [aiokafka.TopicPartition(topic, number) for number in range(4)]
+    for number in range(4):
+        fill(cluster, topic, 5, partition=number)
+    consumer = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="none",
+        value_deserializer=own_at_two,
+        group_id=group_id if in_a_group else None,
+        enable_auto_commit=False,
+    )
+    consumer.assign(tps)
+    async with consumer:
+        consumer.seek(beyond, 100)
+        consumer.seek(wrong, 2)
+        consumer.seek(good, 3)
+        async with asyncio.timeout(WITHIN_S):
+            assert (await consumer.getone(good)).offset == 3
+            assert await consumer.position(good) == 4
+            assert [record.offset for record in (await consumer.getmany(good, timeout_ms=30_000))[good]] == [4]
+            assert await consumer.getmany(good, timeout_ms=200) == {}
+            assert consumer.paused() == frozenset()
+            await consumer.seek_to_end(good)
+            assert await consumer.position(good) == 5
+            consumer.seek(wrong, 3)
+            assert {(await consumer.getone(good, wrong)).offset for _ in range(2)} == {3, 4}
+        error = check(aiokafka, await awaited(consumer.getone(beyond, good)), "OffsetOutOfRangeError", of_ours=None)
+        assert error.args == ({beyond: 100},)
+        error = check(aiokafka, await awaited(consumer.getone(unset)), "NoOffsetForPartitionError", of_ours=None)
+        assert error.args == (unset,)
+        error = await awaited(consumer.getmany(unset, timeout_ms=30_000))
+        check(aiokafka, error, "NoOffsetForPartitionError", of_ours=None)
+        consumer.seek(unset, 0)
+        consumer.seek(wrong, 2)
+        assert (await consumer.getone(unset)).offset == 0
+        assert type(await awaited(consumer.getone(wrong))) is OwnError
+
+
+@pytest.mark.asyncio
+async def test_a_pause_during_a_read_of_some_partitions_stays(
+    aiokafka: ModuleType, cluster: Cluster, make_topic: Any
+) -> None:
+    topic = make_topic(2)
+    first, second = tps = [aiokafka.TopicPartition(topic, number) for number in (0, 1)]
+    fill(cluster, topic, 1, partition=1)
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
+    consumer.assign(tps)
+    async with consumer, asyncio.timeout(WITHIN_S):
+        reading = asyncio.ensure_future(consumer.getone(first))
+        await asyncio.sleep(0.1)
+        assert consumer.paused() == frozenset()
+        consumer.pause(second)
+        fill(cluster, topic, 1, partition=0)
+        assert (await reading).partition == 0
+        assert consumer.paused() == {second}
+        assert await consumer.getmany(timeout_ms=200) == {}
+        consumer.resume(second)
+        assert (await consumer.getone()).partition == 1
+
+
+@pytest.mark.asyncio
 async def test_errors_of_aiokafkas_producer(aiokafka: ModuleType, cluster: Cluster, topic: str) -> None:
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, max_request_size=5_000_000)
     await producer.start()

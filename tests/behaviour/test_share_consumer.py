@@ -1,4 +1,4 @@
-"""Share consumers against Apache Kafka, which is the only broker here that has share groups."""
+"""Share consumers, against the embedded broker and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 
 from pyconsumer import AcknowledgeType, KafkaConsumer, KafkaProducer, KafkaShareConsumer, TopicPartition
 from pyconsumer.admin import KafkaAdminClient, NewTopic
-from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import (
     GroupIdNotFoundError,
     IllegalStateError,
@@ -25,24 +24,35 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.certificates import Certificates
+from tests.support.cluster import Cluster, start_cluster
+from tests.support.java import KafkaTools
 from tests.support.process import GuardedProcess, run, wait_until
 from tests.support.share_groups import SHARE_CONFIG, ShareWorld
 
-pytestmark = [pytest.mark.kafka, pytest.mark.concurrent]
+pytestmark = pytest.mark.concurrent
 
 _ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[ApacheKafka]:
-    with ApacheKafka(config=SHARE_CONFIG) as kafka:
-        yield kafka
+@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
+def sharing(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Cluster]:
+    cluster = start_cluster(request.param, certificates, config=SHARE_CONFIG)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def single(sharing: Cluster, certificates: Certificates) -> Iterator[Cluster]:
+    """A broker of the same kind for one test, which may kill it."""
+    cluster = start_cluster(sharing.kind, certificates, config=SHARE_CONFIG)
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
-def world(kafka: ApacheKafka, request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
-    world = ShareWorld(kafka, request.param)
+def world(sharing: Cluster, request: pytest.FixtureRequest) -> Iterator[ShareWorld]:
+    world = ShareWorld(sharing, request.param)
     world.set_group(share_auto_offset_reset="earliest")
     yield world
     world.close()
@@ -293,7 +303,7 @@ def test_a_wakeup_keeps_the_records(world: ShareWorld) -> None:
 def test_a_topic_that_is_created_again_is_read_from_its_beginning(world: ShareWorld) -> None:
     topic = world.topic()
     world.send(topic, [b"old"])
-    consumer = world.consumer(topic)
+    consumer = world.consumer(topic, allow_auto_create_topics=False)  # else it creates the topic again
     assert take(consumer, 1)[0].value == b"old"
     with KafkaAdminClient(bootstrap_servers=world.servers) as admin:
         admin.delete_topics([topic])
@@ -316,86 +326,78 @@ def test_a_group_of_another_type_is_refused(world: ShareWorld) -> None:
             consumer.poll()
 
 
-def test_close_ends_in_time_with_a_dead_broker(world: ShareWorld) -> None:
-    with ApacheKafka(config=SHARE_CONFIG) as kafka:
-        other = ShareWorld(kafka, world.face)
-        other.set_group(share_auto_offset_reset="earliest")
-        topic = other.topic()
-        other.send(topic, [b"1"])
-        consumer = other.consumer(topic)
+def test_close_ends_in_time_with_a_dead_broker(world: ShareWorld, single: Cluster) -> None:
+    other = ShareWorld(single, world.face)
+    other.set_group(share_auto_offset_reset="earliest")
+    topic = other.topic()
+    other.send(topic, [b"1"])
+    consumer = other.consumer(topic)
+    take(consumer, 1)
+    single.kill()
+    began = time.monotonic()
+    (error,) = consumer.commit(timeout_ms=700).values()
+    assert error is not None
+    assert time.monotonic() - began < 2
+    began = time.monotonic()
+    consumer.close(timeout_ms=1000)
+    assert time.monotonic() - began < 2
+
+
+def test_a_lost_connection_costs_no_record(world: ShareWorld, single: Cluster) -> None:
+    other = ShareWorld(single, world.face)
+    other.set_group(share_auto_offset_reset="earliest")
+    topic = other.topic()
+    other.send(topic, [b"%d" % number for number in range(10)])
+    consumer = other.consumer(topic, share_acknowledgement_mode="explicit", max_poll_records=5)
+    first = take(consumer, 5)
+    for record in first:
+        consumer.acknowledge(record)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    rest = take(consumer, 5)
+    single.kill()
+    single.restart()
+    for record in rest:
+        consumer.acknowledge(record)
+    (error,) = consumer.commit(timeout_ms=20_000).values()
+    assert error is not None
+    again = take(consumer, 5, within_s=40)
+    assert offsets(again) == [5, 6, 7, 8, 9]
+    for record in again:
+        consumer.acknowledge(record)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
+def test_a_broker_without_the_feature_says_how_to_enable_it(kind: str, certificates: Certificates) -> None:
+    cluster = start_cluster(kind, certificates, features={"share.version": 0} if kind == "embedded" else None)
+    if kind == "apache":
+        arguments = ("downgrade", "--feature", "share.version=0")
+        cluster.server.tools.run("FeatureCommand", "--bootstrap-server", cluster.bootstrap_servers, *arguments)
+    consumer: KafkaShareConsumer[bytes, bytes] = KafkaShareConsumer(
+        "t", bootstrap_servers=cluster.bootstrap_servers, group_id="g"
+    )
+    with consumer, pytest.raises(UnsupportedVersionError, match=r"share\.version"):
         take(consumer, 1)
-        kafka.kill()
-        began = time.monotonic()
-        (error,) = consumer.commit(timeout_ms=700).values()
-        assert error is not None
-        assert time.monotonic() - began < 2
-        began = time.monotonic()
-        consumer.close(timeout_ms=1000)
-        assert time.monotonic() - began < 2
+    cluster.stop()
 
 
-def test_a_lost_connection_costs_no_record(world: ShareWorld) -> None:
-    with ApacheKafka(config=SHARE_CONFIG) as kafka:
-        other = ShareWorld(kafka, world.face)
-        other.set_group(share_auto_offset_reset="earliest")
-        topic = other.topic()
-        other.send(topic, [b"%d" % number for number in range(10)])
-        consumer = other.consumer(topic, share_acknowledgement_mode="explicit", max_poll_records=5)
-        first = take(consumer, 5)
-        for record in first:
-            consumer.acknowledge(record)
-        assert consumer.commit() == {TopicPartition(topic, 0): None}
-        rest = take(consumer, 5)
-        kafka.kill()
-        kafka.start()
-        for record in rest:
-            consumer.acknowledge(record)
-        (error,) = consumer.commit(timeout_ms=20_000).values()
-        assert error is not None
-        again = take(consumer, 5, within_s=40)
-        assert offsets(again) == [5, 6, 7, 8, 9]
-        for record in again:
-            consumer.acknowledge(record)
-        assert consumer.commit() == {TopicPartition(topic, 0): None}
-        other.close()
-
-
-def test_a_broker_without_the_feature_says_how_to_enable_it() -> None:
-    with ApacheKafka() as kafka:
-        kafka.tools.run(
-            "FeatureCommand", "--bootstrap-server", kafka.bootstrap_servers, "downgrade", "--feature", "share.version=0"
-        )
-        consumer: KafkaShareConsumer[bytes, bytes] = KafkaShareConsumer(
-            "t", bootstrap_servers=kafka.bootstrap_servers, group_id="g"
-        )
-        with consumer, pytest.raises(UnsupportedVersionError, match=r"share\.version"):
-            take(consumer, 1)
-
-
-def test_the_embedded_broker_does_not_serve_share_groups_yet() -> None:
-    with EmbeddedCluster(data_dir=":memory:") as cluster:
-        consumer: KafkaShareConsumer[bytes, bytes] = KafkaShareConsumer(
-            "t", bootstrap_servers=cluster.bootstrap_servers, group_id="g"
-        )
-        with consumer, pytest.raises(UnsupportedVersionError, match=r"Apache Kafka 4\.2"):
-            take(consumer, 1)
-
-
-def test_the_example_of_the_page_about_work_runs(kafka: ApacheKafka, tmp_path: Path) -> None:
+def test_the_example_of_the_page_about_work_runs(sharing: Cluster, tmp_path: Path) -> None:
     (text,) = re.findall(r"^```py\n(.*?)^```$", (_ROOT / "docs/work.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
     program = tmp_path / "page.py"
-    program.write_text(text.replace("localhost:9092", kafka.bootstrap_servers), "utf-8")
+    program.write_text(text.replace("localhost:9092", sharing.bootstrap_servers), "utf-8")
     lines = run([sys.executable, "-W", "error", str(program)], timeout_s=90, cwd=_ROOT).check().stdout.splitlines()
     assert sorted(lines[:-1]) == [f"task {number} in delivery {2 if number == 3 else 1}" for number in range(5)]
     assert lines[-1] == "[None]"
 
 
-def test_javas_share_consumer_gets_the_rest(world: ShareWorld) -> None:
+@pytest.mark.kafka
+def test_javas_share_consumer_gets_the_rest(world: ShareWorld, kafka_tools: KafkaTools) -> None:
     topic = world.topic()
     world.send(topic, [b"%d" % number for number in range(60)])
     mine = world.consumer(topic, max_poll_records=20, share_acquire_mode="record_limit")
     assert offsets(take(mine, 20)) == list(range(20))
-    done = world.kafka.tools.run(
+    done = kafka_tools.run(
         "ConsoleShareConsumer",
         *("--bootstrap-server", world.servers, "--topic", topic, "--group", world.group),
         *("--max-messages", "40", "--timeout-ms", "20000"),

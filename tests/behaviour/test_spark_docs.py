@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyconsumer import KafkaProducer
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.schemas import AvroSerializer, MessageField, SchemaRegistryClient, SerializationContext
 from pyconsumer.spark import options, sink
 from tests.support.cluster import Cluster
 from tests.support.spark_topics import reader
@@ -36,23 +40,50 @@ def test_the_code_runs(
     cluster = new_cluster("embedded")  # of its own: the page names its topics
     cluster.create_topic("flights", 2)
     cluster.create_topic("flights-upper", 2)
-    cluster.create_topic("flights-once", 2)
+    for topic in ("flights-once", "orders-json", "orders-dead"):
+        cluster.create_topic(topic, 2)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(10):
             producer.send("flights", f"to{number}", key="k")
     code = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
     code = code.replace("localhost:9092", cluster.bootstrap_servers).replace('"archive/', f'"{tmp_path}/archive/')
     names: dict[str, Any] = {}
-    exec(compile(code, "docs/spark.md", "exec"), names)
+    with _registry_with_orders(cluster) as url:
+        exec(compile(code.replace("http://localhost:8081", url), "docs/spark.md", "exec"), names)
     assert names["spark"] is spark
-    assert "0 records behind" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "0 records behind" in said
+    assert "|  7| Ada|" in said
     assert spark.read.parquet(str(tmp_path / "archive" / "flights")).count() == 10
     once = reader(
         spark, cluster.bootstrap_servers, {"subscribe": "flights-once", "kafka.isolation.level": "read_committed"}
     )
     assert once.load().count() == 10
+    for topic, value in (("orders-json", b'{"id":7,"customer":{"name":"Ada"}}'), ("orders-dead", b"{}")):
+        found = reader(
+            spark, cluster.bootstrap_servers, {"subscribe": topic, "kafka.isolation.level": "read_committed"}
+        )
+        assert [bytes(row.value) for row in found.load().collect()] == [value]
     copied = reader(spark, cluster.bootstrap_servers, {"subscribe": "flights-upper"}).load()
     assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
+
+
+@contextmanager
+def _registry_with_orders(cluster: Cluster) -> Iterator[str]:
+    """A registry, and the topic ``orders`` with a good and a bad value."""
+    customer = {"type": "record", "name": "Customer", "fields": [{"name": "name", "type": "string"}]}
+    fields = [{"name": "id", "type": "long"}, {"name": "customer", "type": customer}]
+    with (
+        EmbeddedCluster(data_dir=":memory:", schema_registry=True) as registry,
+        SchemaRegistryClient(registry.schema_registry_url) as client,
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+        serializer = AvroSerializer(client, json.dumps({"type": "record", "name": "Order", "fields": fields}))
+        context = SerializationContext("orders", MessageField.VALUE)
+        producer.send("orders", serializer({"id": 7, "customer": {"name": "Ada"}}, context))
+        producer.send("orders", b"{}")
+        producer.flush()
+        yield registry.schema_registry_url
 
 
 def test_the_code_of_the_readme_runs(spark: Any, new_cluster: Callable[..., Cluster]) -> None:
@@ -80,6 +111,6 @@ def test_the_tables_have_every_option(heading: str, known: tuple[str, ...]) -> N
         name
         for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
         for name in re.findall(r"`([^`]+)`", row.partition(" | ")[0])
-        if not name.startswith("kafka.")
+        if not name.startswith(("kafka.", "schema.registry."))
     ]
     assert sorted(named) == sorted(known)

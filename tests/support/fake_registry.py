@@ -92,6 +92,9 @@ class FakeRegistry:
             raise SchemaNotFoundError(404, 40401, "Subject not found")
         return self._versions[subject][-1]
 
+    def clear_latest_caches(self) -> None:
+        """Do nothing, since nothing is kept."""
+
     def get_latest_with_metadata(self, subject: str, metadata: Mapping[str, str]) -> RegisteredSchema:
         self._enter("metadata")
         return self._versions[subject][0]

@@ -29,9 +29,13 @@ class RawClient:
         address: ``host:port``, or several separated by commas (the first is used).
         timeout_s: bound of each send and each receive.
         tls: speak TLS with this context.
+        client_id: stands in the headers of requests.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 60.0, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, address: str, *, timeout_s: float = 60.0, tls: ssl.SSLContext | None = None, client_id: str = "raw"
+    ) -> None:
+        self._client_id = client_id
         host, _, port = address.split(",")[0].rpartition(":")
         self.address = address
         self._timeout_s = timeout_s
@@ -65,7 +69,7 @@ class RawClient:
         correlation_id = self._next_id
         self._next_id += 1
         self._sent[correlation_id] = (message.API_KEY, version)
-        self._socket.sendall(b"".join(encode_request(message, version, correlation_id, "raw")))
+        self._socket.sendall(b"".join(encode_request(message, version, correlation_id, self._client_id)))
         return correlation_id
 
     def receive(self) -> tuple[int, Any]:

@@ -1,4 +1,4 @@
-"""Apache Kafka for tests of share groups, with short times, and both faces of a share consumer."""
+"""Brokers for tests of share groups, with short times, and both faces of a share consumer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from pyconsumer import KafkaAdminClient, KafkaProducer, KafkaShareConsumer
 from pyconsumer.admin import ConfigResource, NewTopic
 from pyconsumer.aio import AsyncKafkaShareConsumer
-from tests.support.apache_kafka import ApacheKafka
+from tests.support.cluster import Cluster
 
 __all__ = ["SHARE_CONFIG", "OnLoop", "ShareWorld"]
 
@@ -87,14 +87,14 @@ class ShareWorld:
     """A broker with share groups, and new topics and groups.
 
     Args:
-        kafka: the broker.
+        cluster: the broker.
         face: ``blocking`` or ``asyncio``, the kind of consumers that :meth:`consumer` makes.
     """
 
-    def __init__(self, kafka: ApacheKafka, face: str) -> None:
-        self.kafka = kafka
+    def __init__(self, cluster: Cluster, face: str) -> None:
+        self.cluster = cluster
         self.face = face
-        self.servers = kafka.bootstrap_servers
+        self.servers = cluster.bootstrap_servers
         self.group = f"share-{_RUN}-{next(_NUMBERS)}"
         self._open: list[Any] = []
 

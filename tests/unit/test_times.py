@@ -95,7 +95,7 @@ _ARGUMENTS: dict[str, Any] = {
     "alterations": [],
     "hmac": b"x",
 }
-_OF_CALL: dict[tuple[str, str], Any] = {("list_offsets", "partitions"): {T0: 1}}
+_OF_CALL: dict[tuple[str, str], Any] = {("list_offsets", "partitions"): {T0: 1}, ("first_records", "offsets"): {T0: 1}}
 
 
 def made(kind: Any) -> Any:

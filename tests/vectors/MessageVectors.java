@@ -41,6 +41,7 @@ public class MessageVectors {
     static final List<String> PACKAGES = List.of(
         "org.apache.kafka.common.message.",
         "org.apache.kafka.coordinator.group.generated.",
+        "org.apache.kafka.coordinator.share.generated.",
         "org.apache.kafka.coordinator.transaction.generated.");
 
     public static void main(String[] args) throws Exception {

@@ -6,7 +6,14 @@ import gzip
 import tempfile
 from pathlib import Path
 
-from pyconsumer.protocol import consumer_group_records, consumer_protocol, offsets_topic, transaction_topic
+from pyconsumer.protocol import (
+    consumer_group_records,
+    consumer_protocol,
+    offsets_topic,
+    share_group_records,
+    share_state_topic,
+    transaction_topic,
+)
 from pyconsumer.protocol.api import RequestHeaderMessage, ResponseHeaderMessage
 from pyconsumer.protocol.api_keys import API
 from pyconsumer.protocol.messages import load
@@ -26,7 +33,15 @@ def declared() -> dict[str, type[Message]]:
     }
     for api_key in API:
         found |= {cls.__name__: cls for cls in load(api_key)}
-    for module in (consumer_group_records, consumer_protocol, offsets_topic, transaction_topic):
+    modules = (
+        consumer_group_records,
+        consumer_protocol,
+        offsets_topic,
+        share_group_records,
+        share_state_topic,
+        transaction_topic,
+    )
+    for module in modules:
         for item in vars(module).values():
             if isinstance(item, type) and issubclass(item, Message) and item is not Message:
                 found[item.__name__] = item

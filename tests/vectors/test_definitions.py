@@ -28,10 +28,9 @@ pytestmark = pytest.mark.kafka
 
 _MESSAGES = declared()
 #: Structs whose Kafka name is taken here.
-_RENAMED = {"ConsumerProtocolAssignmentTopicPartition": "TopicPartition"}
+_RENAMED = {"ConsumerProtocolAssignmentTopicPartition": "TopicPartition", "EntryResult": "EntryData"}
 #: The APIs of Kafka's brokers that neither our clients nor our broker have, by reason.
 LEFT_OUT = {
-    "quotas: the embedded broker has none, and the admin client does not manage them": ("AlterClientQuotas",),
     "replicas, disks and the quorum: one process has all of them": (
         "AlterReplicaLogDirs",
         "AlterPartitionReassignments",
@@ -43,16 +42,6 @@ LEFT_OUT = {
     ),
     "Metadata says the same": ("DescribeTopicPartitions",),
     "client telemetry (KIP-714)": ("GetTelemetrySubscriptions", "PushTelemetry"),
-    "share groups (KIP-932): their state and offsets are not administered yet": (
-        "InitializeShareGroupState",
-        "ReadShareGroupState",
-        "WriteShareGroupState",
-        "DeleteShareGroupState",
-        "ReadShareGroupStateSummary",
-        "DescribeShareGroupOffsets",
-        "AlterShareGroupOffsets",
-        "DeleteShareGroupOffsets",
-    ),
     "groups of Kafka Streams (KIP-1071)": (
         "StreamsGroupHeartbeat",
         "StreamsGroupDescribe",

@@ -17,7 +17,7 @@ from pyconsumer.broker.access.table import Effect, Rule, error_of, rules_of
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.api_keys import ApiKey
 
-__all__ = ["STANDARD_AUTHORIZER", "Access", "Authorizer", "parse_super_users"]
+__all__ = ["STANDARD_AUTHORIZER", "Access", "Authorizer", "java_address", "parse_super_users"]
 
 #: The one value of ``authorizer.class.name``.
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

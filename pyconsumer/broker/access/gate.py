@@ -218,11 +218,11 @@ def _limit_group_operations(access: Access, response: Any) -> Any:
 
 
 def _topics_of(group: Any) -> set[str]:
-    """Return the names of the topics that the members of a consumer group have or will have."""
+    """Return the names of the topics that the members of a group have or will have. Share groups have no target."""
     return {
         topic.topic_name
         for member in group.members
-        for assignment in (member.assignment, member.target_assignment)
+        for assignment in (member.assignment, getattr(member, "target_assignment", member.assignment))
         for topic in assignment.topic_partitions
     }
 
@@ -287,6 +287,7 @@ _HIDE: Final[dict[int, Callable[[Access, Any], Any]]] = {
     ApiKey.DESCRIBE_CLUSTER: _limit_cluster_operations,
     ApiKey.DESCRIBE_GROUPS: _limit_group_operations,
     ApiKey.CONSUMER_GROUP_DESCRIBE: _hide_group_topics,
+    ApiKey.SHARE_GROUP_DESCRIBE: _hide_group_topics,
     ApiKey.LIST_GROUPS: _hide_groups,
     ApiKey.LIST_TRANSACTIONS: _hide_transactions,
     ApiKey.DESCRIBE_TRANSACTIONS: _hide_topics_of_transactions,

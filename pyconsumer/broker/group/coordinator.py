@@ -1,10 +1,10 @@
 """The group coordinator of a broker: one method for each kind of group request.
 
 A method first checks that this broker coordinates the group, and then calls the modules that have the rules:
-:mod:`.classic` for the classic protocol, :mod:`.consumer` for the consumer protocol (KIP-848), :mod:`.manager` for the
-groups' cache and their records, :mod:`.offset_expiration` for removal. The manager owns the groups. The only state
-of the coordinator itself is whether it has been started. A group has one of the protocols at a time, and keeps its
-offsets when it is converted.
+:mod:`.classic` for the classic protocol, :mod:`.consumer` for the consumer protocol (KIP-848), :mod:`.share` for share
+groups (KIP-932), :mod:`.manager` for the groups' cache and their records, :mod:`.offset_expiration` for removal. The
+manager owns the groups. The only state of the coordinator itself is whether it has been started. A group has one of the
+protocols at a time, and keeps its offsets when it is converted. A share group is never converted.
 
 No method waits: a result that takes time is a :class:`Deferred`, which is set exactly once. An unexpected exception is
 logged and reported to the client as UNKNOWN_SERVER_ERROR, so that every request gets a response.
@@ -43,10 +43,16 @@ from pyconsumer.broker.group.consumer.rules import check_commit, check_fetch
 from pyconsumer.broker.group.consumer.topics import NoTopics, TopicImage
 from pyconsumer.broker.group.manager import GroupMetadataManager, Offsets
 from pyconsumer.broker.group.offset_expiration import OffsetExpiration
+from pyconsumer.broker.group.share.group import ShareGroup
+from pyconsumer.broker.group.share.membership import ShareGroups, ShareHeartbeatResult
+from pyconsumer.broker.group.share.offsets import ShareOffsets
+from pyconsumer.broker.group.share.states import NoShareStates, ShareStates, for_each
+from pyconsumer.broker.group.share.times import DefaultShareTimes, ShareTimes
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, error_name
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pyconsumer.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pyconsumer.protocol.messages.txn_offset_commit import FIRST_VERSION_WITH_GROUP_ERRORS
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
@@ -97,6 +103,8 @@ class GroupCoordinator:
         clock: the source of time. Its monotonic time must be the timer's. Its wall time is written into records.
         topics: the topics of the cluster.
         group_config: returns the dynamic settings of a group.
+        share_times: the settings of share groups.
+        share_states: the states of share partitions.
     """
 
     def __init__(
@@ -107,6 +115,8 @@ class GroupCoordinator:
         clock: Clock,
         topics: TopicImage | None = None,
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
+        share_times: ShareTimes | None = None,
+        share_states: ShareStates | None = None,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -125,6 +135,18 @@ class GroupCoordinator:
             GroupSettings(config, group_config),
         )
         self._classic_members = ClassicMembers(config, self.consumer_groups, self._replies)
+        self.share_groups = ShareGroups(
+            self.manager,
+            timer,
+            clock,
+            self._replies,
+            topics or NoTopics(),
+            share_times or DefaultShareTimes(),
+            share_states or NoShareStates(),
+            max_size=config.group_share_max_size,
+            retry_ms=config.group_share_initialize_retry_interval_ms,
+        )
+        self.share_offsets = ShareOffsets(self.share_groups)
         self._expiration = OffsetExpiration(self.manager, timer, clock, self._replies)
         self._active = False
 
@@ -143,6 +165,8 @@ class GroupCoordinator:
         with self._replies:
             for group in self.manager.groups:
                 self._abandon(group)
+            for share_group in self.manager.share_groups:
+                self._abandon(share_group)
 
     def on_become_leader(self, partition: int, epoch: int) -> None:
         """Load the groups of a partition of ``__consumer_offsets``, because this broker leads it from now on."""
@@ -152,17 +176,23 @@ class GroupCoordinator:
         """Forget the groups of a partition that this broker no longer leads. Pending requests get NOT_COORDINATOR."""
         self.manager.schedule_unload(partition, epoch, self._abandon)
 
-    def _abandon(self, group: Group) -> None:
-        if isinstance(group, ConsumerGroup):
+    def _abandon(self, group: Group | ShareGroup) -> None:
+        if isinstance(group, ShareGroup):
+            self.share_groups.abandon(group)
+        elif isinstance(group, ConsumerGroup):
             self.consumer_groups.abandon(group)
         else:
             self._rebalancer.abandon(group)
 
     def on_topic_changed(self, topic: str, *, created: bool) -> None:
-        """Update the groups of the consumer protocol, because a topic was created, changed or deleted."""
+        """Update groups, because a topic was created, changed or deleted."""
         self.consumer_groups.on_topic_changed(topic, created=created)
+        self.share_groups.on_topic_changed(topic)
 
-    def _on_group_loaded(self, group: Group) -> None:
+    def _on_group_loaded(self, group: Group | ShareGroup) -> None:
+        if isinstance(group, ShareGroup):
+            self.share_groups.on_loaded(group)
+            return
         if isinstance(group, ConsumerGroup):
             self.consumer_groups.on_loaded(group)
             return
@@ -188,6 +218,11 @@ class GroupCoordinator:
             return Errors.COORDINATOR_LOAD_IN_PROGRESS
         return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
+    def _is_shared(self, group_id: str) -> bool:
+        """Return whether a share group has this id, so that no other group can."""
+        group = self.manager.get_share_group(group_id)
+        return group is not None and not group.is_dead
+
     def _guard(self, reply: Deferred[T], failed: T, work: Callable[[], None]) -> Deferred[T]:
         """Do the work of one request. If it raises, reply with ``failed``."""
         try:
@@ -211,6 +246,8 @@ class GroupCoordinator:
             return Deferred.of(JoinResult(error_code, request.member_id))
 
         error_code = self._validate(request.group_id)
+        if error_code == Errors.NONE and self._is_shared(request.group_id):
+            error_code = Errors.INCONSISTENT_GROUP_PROTOCOL
         if error_code != Errors.NONE:
             return fail(error_code)
         low, high = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
@@ -404,6 +441,9 @@ class GroupCoordinator:
         error_code = self._validate(request.group_id)
         if error_code != Errors.NONE:
             return Deferred.of(HeartbeatResult(error_code))
+        if self._is_shared(request.group_id):
+            text = f"Group {request.group_id} is not a consumer group."
+            return Deferred.of(HeartbeatResult(Errors.GROUP_ID_NOT_FOUND, text))
         reply: Deferred[HeartbeatResult] = Deferred()
         self.consumer_groups.regexes.look_with(visible)
         work = partial(
@@ -494,6 +534,8 @@ class GroupCoordinator:
             version: version of the request. From version 9 on clients understand GROUP_ID_NOT_FOUND and member epochs.
         """
         error_code = self._validate(group_id, may_be_empty=True)
+        if error_code == Errors.NONE and self._is_shared(group_id):
+            error_code = Errors.GROUP_ID_NOT_FOUND
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
         if error_code == Errors.NONE:
             if group is None:
@@ -530,6 +572,8 @@ class GroupCoordinator:
                 STALE_MEMBER_EPOCH. They get ILLEGAL_GENERATION instead (KIP-1319).
         """
         error_code = self._validate(group_id)
+        if error_code == Errors.NONE and self._is_shared(group_id):
+            error_code = Errors.GROUP_ID_NOT_FOUND
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
         if error_code == Errors.NONE:
             if group is None:
@@ -644,6 +688,8 @@ class GroupCoordinator:
             member_id, member_epoch: the member that sent the request. None and -1 if it was not a member.
         """
         error_code = self._validate(group_id, may_be_empty=True)
+        if error_code == Errors.NONE and self._is_shared(group_id):
+            error_code = Errors.GROUP_ID_NOT_FOUND
         group = self.manager.get_group(group_id)
         if error_code == Errors.NONE and isinstance(group, ConsumerGroup):
             try:
@@ -687,6 +733,36 @@ class GroupCoordinator:
         group = self.manager.get_group(group_id)
         return (Errors.NONE, group) if isinstance(group, ConsumerGroup) else (Errors.GROUP_ID_NOT_FOUND, None)
 
+    def share_group_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, *, client_id: str, client_host: str
+    ) -> Deferred[ShareHeartbeatResult]:
+        """Serve ShareGroupHeartbeat. The reply is set when the changes are in the log."""
+        if not self._active:
+            return Deferred.of(ShareHeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE))
+        invalid = self.share_groups.check(request)
+        if invalid is not None:
+            return Deferred.of(invalid)
+        error_code = self._validate(request.group_id)
+        if error_code != Errors.NONE:
+            return Deferred.of(ShareHeartbeatResult(error_code))
+        reply: Deferred[ShareHeartbeatResult] = Deferred()
+        work = partial(self.share_groups.heartbeat, request, reply, client_id=client_id, client_host=client_host)
+        return self._guard(reply, ShareHeartbeatResult(Errors.UNKNOWN_SERVER_ERROR), work)
+
+    def find_share_group(self, group_id: str) -> tuple[int, str | None, ShareGroup | None]:
+        """Return an error code and its text, or the share group if there is no error."""
+        error_code = self._validate(group_id)
+        if error_code != Errors.NONE:
+            return error_code, None, None
+        try:
+            return Errors.NONE, None, self.share_groups.get(group_id)
+        except BrokerResponseError as error:
+            return error.errno, str(error.args[0]), None
+
+    def check_share_group(self, group_id: str) -> int:
+        """Return the error code of a request about the offsets of a share group."""
+        return self._validate(group_id)
+
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> tuple[int, list[GroupOverview]]:
         """Serve ListGroups. Return an error code and the groups of this coordinator.
 
@@ -699,9 +775,8 @@ class GroupCoordinator:
             return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
         wanted_states = {name.lower() for name in states}
         wanted_types = {name.lower() for name in types}
-        found = [
-            group.overview() for group in self.manager.groups if not wanted_types or group.group_type in wanted_types
-        ]
+        groups: list[Group | ShareGroup] = [*self.manager.groups, *self.manager.share_groups]
+        found = [group.overview() for group in groups if not wanted_types or group.group_type in wanted_types]
         return Errors.NONE, [one for one in found if not wanted_states or one.state.lower() in wanted_states]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Deferred[dict[str, int]]:
@@ -711,8 +786,17 @@ class GroupCoordinator:
         """
         results: dict[str, int] = {}
         valid = []
+        shared: dict[str, Deferred[int]] = {}
         for group_id in dict.fromkeys(group_ids):
             results[group_id] = self._validate(group_id, may_be_empty=True)
             if results[group_id] == Errors.NONE:
-                valid.append(group_id)
-        return self._expiration.delete_groups(valid, results)
+                if self._is_shared(group_id):
+                    shared[group_id] = self.share_offsets.delete_group(group_id)
+                else:
+                    valid.append(group_id)
+        others = self._expiration.delete_groups(valid, results)
+        if not shared:
+            return others
+        done: Deferred[dict[str, int]] = Deferred()
+        for_each(shared).on_done(lambda codes: others.on_done(lambda rest: done.set(rest | codes)))
+        return done

@@ -2,8 +2,8 @@
 
 A loader lives for one load and owns what it has read so far. The manager caches the groups when the load has ended.
 Records take effect in the order of the log: a tombstone removes the commits before it and not those after it, and the
-commits of a transaction take effect at its commit marker. Records of consumer groups are replayed onto their groups.
-Records of other group types are skipped. They stay in the log.
+commits of a transaction take effect at its commit marker. Records of consumer groups and share groups are replayed onto
+their groups. Records of other group types are skipped. They stay in the log.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyconsumer.broker.group.common.offset_records import committed_offset
 from pyconsumer.broker.group.common.offsets import CommitRecord
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.records import GroupRecord
+from pyconsumer.broker.group.share.group import ShareGroup, ShareRecord
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, ProtocolError
 from pyconsumer.protocol.consumer_group_records import RecordType, decode_key_of, decode_value
@@ -31,6 +32,7 @@ from pyconsumer.protocol.offsets_topic import (
     decode_offset_value,
 )
 from pyconsumer.protocol.records import ControlRecordType, SimpleRecord, decode_control_type, iter_records, scan
+from pyconsumer.protocol.share_group_records import ShareRecordType, decode_share_key, decode_share_value
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["STEP_S", "PartitionLoader"]
@@ -41,6 +43,7 @@ _log = Log(__name__)
 STEP_S: Final = 0.01
 
 _CONSUMER_GROUP_TYPES = frozenset(map(int, RecordType))
+_SHARE_GROUP_TYPES = frozenset(map(int, ShareRecordType))
 
 
 class _OffsetId(NamedTuple):
@@ -64,6 +67,7 @@ class PartitionLoader:
         self._offsets: dict[_OffsetId, CommitRecord] = {}
         self._pending: dict[int, dict[_OffsetId, CommitRecord]] = {}
         self._groups: dict[str, GroupMetadata | ConsumerGroup] = {}
+        self._share_groups: dict[str, ShareGroup] = {}
         self.removed_groups: set[str] = set()
         self.record_count = 0
         self.unknown_count = 0
@@ -130,6 +134,8 @@ class PartitionLoader:
                 self._group(key.group, record.value)
             elif key.version in _CONSUMER_GROUP_TYPES:
                 self._consumer_group(record.key, record.value)
+            elif key.version in _SHARE_GROUP_TYPES:
+                self._share_group(record.key, record.value)
             else:
                 self._unknown(key, record.offset)
         except ProtocolError as error:
@@ -169,6 +175,22 @@ class PartitionLoader:
         if group.is_dead:
             del self._groups[group_id]
             self.removed_groups.add(group_id)
+
+    def _share_group(self, key: bytes, value: bytes | None) -> None:
+        record_type, group_id, member_id = decode_share_key(key)
+        group = self._share_groups.get(group_id)
+        if group is None:
+            if value is None:
+                return  # a tombstone of a group that was deleted
+            group = self._share_groups[group_id] = ShareGroup(group_id)
+        decoded = None if value is None else decode_share_value(record_type, value)
+        group.replay(ShareRecord(record_type, member_id, decoded))
+        if group.is_dead:
+            del self._share_groups[group_id]
+
+    def share_groups(self) -> list[ShareGroup]:
+        """Return all share groups of the partition."""
+        return list(self._share_groups.values())
 
     def _unknown(self, key: UnknownKey, offset: int) -> None:
         self.unknown_count += 1

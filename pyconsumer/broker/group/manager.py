@@ -24,6 +24,7 @@ from pyconsumer.broker.group.common.results import NO_OFFSET, FetchedOffset
 from pyconsumer.broker.group.common.storage import GroupStorage, KeyValue, StoreResult, from_append
 from pyconsumer.broker.group.consumer.group import Group
 from pyconsumer.broker.group.loading import PartitionLoader
+from pyconsumer.broker.group.share.group import ShareGroup
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, IllegalStateError, error_name
@@ -112,6 +113,7 @@ class GroupMetadataManager:
         self._clock = clock
         self._replies = replies
         self._groups: dict[str, Group] = {}
+        self._share_groups: dict[str, ShareGroup] = {}
         self._partitions: dict[int, _Partition] = {}
         self._partition_count = 0
         self._open_transactions: dict[int, set[str]] = {}
@@ -167,6 +169,24 @@ class GroupMetadataManager:
         """Return the cached group. None means that this broker does not have it. Another broker may have it."""
         return self._groups.get(group_id)
 
+    @property
+    def share_groups(self) -> list[ShareGroup]:
+        """The share groups. They have ids of their own: no other group has the same."""
+        return list(self._share_groups.values())
+
+    def get_share_group(self, group_id: str) -> ShareGroup | None:
+        """Return the cached share group, or None if this broker does not have it."""
+        return self._share_groups.get(group_id)
+
+    def add_share_group(self, group: ShareGroup) -> None:
+        """Cache a share group."""
+        self._share_groups[group.group_id] = group
+
+    def remove_share_group(self, group: ShareGroup) -> None:
+        """Remove a share group from the cache."""
+        if self._share_groups.get(group.group_id) is group:
+            del self._share_groups[group.group_id]
+
     def get_or_maybe_create_group(self, group_id: str, create: bool) -> Group | None:
         """Return the cached group. If there is none and ``create`` is True, create an Empty classic group."""
         group = self._groups.get(group_id)
@@ -205,7 +225,7 @@ class GroupMetadataManager:
 
     # Loading and unloading
 
-    def schedule_load(self, partition: int, epoch: int, on_group_loaded: Callable[[Group], None]) -> None:
+    def schedule_load(self, partition: int, epoch: int, on_group_loaded: Callable[[Group | ShareGroup], None]) -> None:
         """Load a partition that this broker now leads. Afterwards serve its groups.
 
         Args:
@@ -230,7 +250,7 @@ class GroupMetadataManager:
         partition: int,
         state: _Partition,
         started: float,
-        on_group_loaded: Callable[[Group], None],
+        on_group_loaded: Callable[[Group | ShareGroup], None],
     ) -> None:
         loader = state.loader
         if loader is None or self._shutting_down or self._partitions.get(partition) is not state:
@@ -257,6 +277,9 @@ class GroupMetadataManager:
             for group in groups:
                 if self.load_group(group):
                     on_group_loaded(group)
+            for share_group in loader.share_groups():
+                self.add_share_group(share_group)
+                on_group_loaded(share_group)
         _log.info(
             "Loaded __consumer_offsets-%d: %d groups from %d records (%d of unknown types) in %d ms",
             partition,
@@ -286,7 +309,9 @@ class GroupMetadataManager:
         _log.debug("Loaded %r with %d offsets", group, len(group.offsets.committed))
         return True
 
-    def schedule_unload(self, partition: int, epoch: int | None, on_group_unloaded: Callable[[Group], None]) -> None:
+    def schedule_unload(
+        self, partition: int, epoch: int | None, on_group_unloaded: Callable[[Group | ShareGroup], None]
+    ) -> None:
         """Drop the groups of a partition that this broker no longer leads. The log is not changed.
 
         Args:
@@ -303,7 +328,7 @@ class GroupMetadataManager:
         _log.info("Scheduling the unload of __consumer_offsets-%d", partition)
         self._timer.schedule(self._clock.now(), lambda: self._unload(partition, on_group_unloaded))
 
-    def _unload(self, partition: int, on_group_unloaded: Callable[[Group], None]) -> None:
+    def _unload(self, partition: int, on_group_unloaded: Callable[[Group | ShareGroup], None]) -> None:
         group_count = offset_count = 0
         with self._replies:
             for group in self.groups:
@@ -314,6 +339,11 @@ class GroupMetadataManager:
                 group_count += 1
                 offset_count += len(group.offsets.committed)
                 group.offsets.settle_all()
+            for share_group in self.share_groups:
+                if self.partition_for(share_group.group_id) == partition:
+                    on_group_unloaded(share_group)
+                    self.remove_share_group(share_group)
+                    group_count += 1
         _log.info(
             "Unloaded __consumer_offsets-%d: removed %d cached offsets and %d groups",
             partition,

@@ -21,6 +21,7 @@ __all__ = ["handle"]
 async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     """Add partitions to the topics for which that is possible. The other topics get the controller's errors."""
     counts = Counter(topic.name for topic in request.topics)
+    quota = context.mutation_quota(broker.controller.rates, strict_since=3)
     failed: dict[str, BaseException] = {}
     planned: dict[str, list[PartitionState]] = {}
     for topic in request.topics:
@@ -31,7 +32,9 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
                 raise InvalidRequestError("Duplicate topic name.")
             assignments = topic.assignments
             nodes = None if assignments is None else [assignment.broker_ids for assignment in assignments]
-            planned[topic.name] = broker.controller.plan_partitions(topic.name, topic.count, nodes)
+            added = broker.controller.plan_partitions(topic.name, topic.count, nodes)
+            quota.record(len(added))
+            planned[topic.name] = added
         except BrokerResponseError as error:
             failed[topic.name] = error
     if not request.validate_only:
@@ -43,4 +46,5 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
         CreatePartitionsTopicResult(topic.name, *(code_and_text(failed[topic.name]) if topic.name in failed else ()))
         for topic in {topic.name: topic for topic in request.topics}.values()
     ]
+    context.throttle(quota.throttle_ms)
     return CreatePartitionsResponse(results=results)

@@ -34,6 +34,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         names = {topic.name: None for topic in request.topics}
         return CreateTopicsResponse(topics=[_failed(name, too_late()) for name in names])
     counts = Counter(topic.name for topic in request.topics)
+    quota = context.mutation_quota(broker.controller.rates, strict_since=6)
     planned: list[TopicState] = []
     results: list[CreatableTopicResult] = []
     for topic in {topic.name: topic for topic in request.topics}.values():
@@ -41,6 +42,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
             if counts[topic.name] > 1:
                 raise InvalidRequestError("Duplicate topic name.")
             plan = _plan(broker, topic)
+            quota.record(len(plan.partitions))
         except BrokerResponseError as error:
             results.append(_failed(topic.name, error))
             continue
@@ -51,6 +53,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
             await wait_for(broker.controller.create_topics_in_steps(planned, broker.call_soon))
         except OSError as error:  # none of them was created
             results = [result if result.error_code else _failed(result.name, error) for result in results]
+    context.throttle(quota.throttle_ms)
     return CreateTopicsResponse(topics=results)
 
 

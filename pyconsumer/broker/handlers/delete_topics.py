@@ -32,6 +32,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
     wanted = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     counts = Counter((topic.name, topic.topic_id) for topic in wanted)
     both = {broker.topic_id(topic.name) for topic in wanted if topic.name is not None}
+    quota = context.mutation_quota(broker.controller.rates, strict_since=5)
     results = []
     deleted: dict[str, DeletableTopicResult] = {}
     for topic in {(topic.name, topic.topic_id): topic for topic in wanted}.values():
@@ -47,6 +48,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
                 raise InvalidRequestError("The provided topic name maps to an ID that was already supplied.")
             if not broker.config.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabledError("Topic deletion is disabled.")
+            quota.record(len(broker.controller.topic(name).partitions))
             deleted[name] = result = DeletableTopicResult(name, topic_id)
         except BrokerResponseError as error:
             code, text = code_and_text(error)
@@ -60,6 +62,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
             result if result.error_code else DeletableTopicResult(result.name, result.topic_id, *failure)
             for result in results
         ]
+    context.throttle(quota.throttle_ms)
     return DeleteTopicsResponse(responses=results)
 
 

@@ -41,6 +41,7 @@ __all__ = ["handle"]
 _READ_UNCOMMITTED = 0
 _READ_COMMITTED = 1
 _MOST_READ = 64 << 10  # bytes of records in a response. Further records are read while it is sent.
+_OVERHEAD = 50  # about the bytes of a partition in a response without records, which count for quotas
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
 _HAS_LEADERS = 12  # the version from which a partition's error comes with its leader (KIP-951)
 _BY_TOPIC_ID = 13
@@ -96,25 +97,33 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         partitions, denied = _admitted(broker, request, partitions, context, context.access)
         if not partitions:
             return FetchResponse(session_id=fetch.session_id, responses=_by_topic(fetch.select(denied)))
-    read = _read(broker, request, partitions, context)
+    room = _room(broker, request, context)
+    min_bytes = min(request.min_bytes, room)
+    read = _read(broker, request, partitions, context, room)
     until, now = context.now + request.max_wait_ms / 1000, context.now
-    while not read.complete and read.size_bytes < request.min_bytes and now < until:
+    while not read.complete and read.size_bytes < min_bytes and now < until:
         wait = DelayedFetch(
             broker.timer,
             broker.call_soon,
             until,
             read.partitions,
-            request.min_bytes - read.size_bytes,
+            min_bytes - read.size_bytes,
             read.stable_offsets if request.isolation_level == _READ_COMMITTED else None,
         )
         try:
             await wait_for(wait.deferred)
         finally:
             wait.cancel()
-        read = _read(broker, request, partitions, context)
+        read = _read(broker, request, partitions, context, room)
         if request.isolation_level != _READ_COMMITTED:
             break  # the wait has counted the bytes: there are fewer only if the time is up or the leader has changed
         now = broker.clock.now()
+    if broker.rates.active:
+        size = read.size_bytes + _OVERHEAD * (len(read.results) + len(denied))
+        now = broker.clock.now()
+        context.throttle(broker.rates.fetched(context.principal, context.client_id, size, now))
+        if context.throttle_ms:
+            return FetchResponse(session_id=broker.fetch_sessions.unanswered(fetch))
     results = fetch.select([*read.results, *denied] if denied else read.results)
     leaders = []
     if read.complete and context.api_version >= 16:
@@ -151,14 +160,21 @@ def _admitted(
     return admitted, denied
 
 
+def _room(broker: Broker, request: FetchRequest, context: RequestContext) -> int:
+    """Return the most bytes of the response. It must not be so large that it would be throttled each time."""
+    room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
+    most = broker.rates.most_fetched(context.principal, context.client_id) if broker.rates.active else None
+    return room if most is None else min(room, most)
+
+
 def _read(
     broker: Broker,
     request: FetchRequest,
     partitions: Sequence[tuple[PartitionKey, CachedPartition]],
     context: RequestContext,
+    room: int,
 ) -> _Read:
     read = _Read()
-    room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
     committed_only = request.isolation_level == _READ_COMMITTED
     for key, cached in partitions:
         result = _read_partition(broker, key, cached, request, context.api_version, room, committed_only, read)

@@ -2,11 +2,12 @@
 
 * Avro: parsed by the rules of the decoder, references included. Kept in the form of Java's ``Schema.toString``, as
   Confluent's canonical string: no spaces, fixed order of attributes, primitive types as names.
-* JSON Schema: an object or a boolean. Kept without spaces.
+* JSON Schema: an object or a boolean. Kept without spaces. Its keywords are not checked.
 * Protobuf: its text is kept as it is. Its braces, strings and comments must be whole. Names are not resolved.
 
-Compatibility of Avro is checked by :mod:`.avro_compatibility`. For the other formats there is no rule yet: a change of
-such a schema is refused unless the level is ``NONE``, and never called compatible without a check.
+Compatibility of Avro is checked by :mod:`.avro_compatibility`, that of JSON Schema by :mod:`.json_compatibility`. For
+Protobuf there is no rule yet. A change that no rule covers is refused unless the level is ``NONE``, and never called
+compatible without a check.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from pyconsumer.broker.registry import json_compatibility
 from pyconsumer.broker.registry.avro_compatibility import incompatibilities
 from pyconsumer.broker.registry.errors import RegistryError, RegistryErrors
+from pyconsumer.broker.registry.json_compatibility import JsonText, UncheckedError
 from pyconsumer.protocol.avro.errors import AvroSchemaError
 from pyconsumer.protocol.avro.schema import AvroSchema, parse_schema
 
@@ -45,32 +48,37 @@ class ParsedSchema(NamedTuple):
         type: one of :data:`TYPES`.
         text: the form that is kept.
         avro: the parsed schema, None for other formats.
+        json: the same for JSON Schema.
     """
 
     type: str
     text: str
-    avro: AvroSchema | None
+    avro: AvroSchema | None = None
+    json: JsonText | None = None
 
 
-def parse(kind: str, text: str, references: Sequence[AvroSchema] = (), *, normalize: bool = False) -> ParsedSchema:
+def parse(
+    kind: str, text: str, references: Mapping[str, ParsedSchema] | None = None, *, normalize: bool = False
+) -> ParsedSchema:
     """Check a schema.
 
     Args:
         kind: one of :data:`TYPES`.
         text: the schema.
-        references: for Avro, the schemas that it refers to.
+        references: by name, the schemas that it refers to.
         normalize: leave out the differences that do not matter: for Avro the kept form does that for spaces and the
             order of attributes, and for JSON the names of an object are sorted.
 
     Raises:
         RegistryError: it is no schema. The message says where.
     """
+    given = references or {}
     if kind == "AVRO":
         try:
-            avro = parse_schema(text, references)
+            avro = parse_schema(text, [each.avro for each in given.values() if each.avro is not None])
         except AvroSchemaError as error:
             raise _invalid(kind, str(error)) from None
-        return ParsedSchema(kind, java_text(json.loads(text)), avro)
+        return ParsedSchema(kind, java_text(json.loads(text)), avro=avro)
     if kind == "JSON":
         try:
             found = json.loads(text)
@@ -78,12 +86,13 @@ def parse(kind: str, text: str, references: Sequence[AvroSchema] = (), *, normal
             raise _invalid(kind, str(error)) from None
         if not isinstance(found, dict | bool):
             raise _invalid(kind, f"a JSON schema is an object or a boolean, not {type(found).__name__}")
-        return ParsedSchema(kind, _dumps(found, sort=normalize), None)
+        known = {name: each.json for name, each in given.items() if each.json is not None}
+        return ParsedSchema(kind, _dumps(found, sort=normalize), json=JsonText(found, known))
     if kind == "PROTOBUF":
         problem = _protobuf_problem(text)
         if problem:
             raise _invalid(kind, problem)
-        return ParsedSchema(kind, text.strip() + "\n", None)
+        return ParsedSchema(kind, text.strip() + "\n")
     raise RegistryError(RegistryErrors.INVALID_SCHEMA, f"Invalid schema type {kind}: it is one of {', '.join(TYPES)}")
 
 
@@ -269,18 +278,34 @@ def check_compatibility(level: str, new: ParsedSchema, previous: Sequence[tuple[
     for version, old in previous if transitive else previous[-1:]:
         if old.type != new.type:
             found.append(f"the schema's type {new.type} is not that of version {version}, {old.type}")
-        elif new.avro is not None and old.avro is not None:
+            continue
+        try:
             if direction in ("BACKWARD", "FULL"):
-                found += _told(incompatibilities(new.avro, old.avro), f"the new schema cannot read version {version}")
+                found += _told(_reasons(new, old), f"the new schema cannot read version {version}")
             if direction in ("FORWARD", "FULL"):
-                found += _told(incompatibilities(old.avro, new.avro), f"version {version} cannot read the new schema")
-        elif old.text != new.text:
+                found += _told(_reasons(old, new), f"version {version} cannot read the new schema")
+        except (UncheckedError, RecursionError) as error:
             raise RegistryError(
                 RegistryErrors.INVALID_SCHEMA,
-                f"cannot be checked: the embedded registry has no rule of compatibility for {new.type}, and the level"
-                f" is {level}. Set the level NONE for this subject",
-            )
+                f"cannot be checked: the embedded registry has no rule of compatibility for this change of {new.type}"
+                f" since version {version} ({error}), and the level is {level}. Set the level NONE for this subject",
+            ) from None
     return found
+
+
+def _reasons(reader: ParsedSchema, writer: ParsedSchema) -> list[str]:
+    """Return why a schema cannot read all data of another one of its format.
+
+    Raises:
+        UncheckedError: no rule covers the change.
+    """
+    if reader.avro is not None and writer.avro is not None:
+        return incompatibilities(reader.avro, writer.avro)
+    if reader.json is not None and writer.json is not None:
+        return json_compatibility.incompatibilities(reader.json, writer.json)
+    if reader.text == writer.text:
+        return []
+    raise UncheckedError("its text differs")
 
 
 def _told(reasons: list[str], about: str) -> list[str]:

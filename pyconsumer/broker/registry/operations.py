@@ -28,10 +28,10 @@ from pyconsumer.broker.registry.records import (
     schema_record,
 )
 from pyconsumer.broker.registry.state import DEFAULT_CONTEXT, State, Version, context_of, qualified
-from pyconsumer.protocol.avro.schema import AvroSchema
 
 __all__ = ["MODES", "Operations", "Result"]
 
+_FORMAT_NAMES: Final = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protobuf"}
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _DEFAULT_LEVEL: Final = "BACKWARD"
 _DEFAULT_MODE: Final = "READWRITE"
@@ -156,10 +156,11 @@ class Operations:
     # --- registering
 
     def _references(
-        self, subject: str, references: Sequence[Any], known: dict[tuple[str, int], AvroSchema], kind: str
-    ) -> list[AvroSchema]:
-        """Return the schemas that a schema refers to, each parsed once."""
-        context, parsed = context_of(subject), []
+        self, subject: str, references: Sequence[Any], known: dict[tuple[str, int], ParsedSchema], kind: str
+    ) -> dict[str, ParsedSchema]:
+        """Return the schemas that a schema refers to by name, each parsed once."""
+        context = context_of(subject)
+        parsed: dict[str, ParsedSchema] = {}
         for reference in references:
             name = qualified(str(reference.get("subject")), context)
             try:
@@ -170,19 +171,17 @@ class Operations:
                     f"Invalid schema: the reference {reference.get('name')!r} is to version {reference.get('version')}"
                     f" of subject '{name}', which does not exist",
                 ) from None
-            if kind != "AVRO":
-                continue
             place = (name, version.version)
             if place not in known:
                 own = version.content
-                inner = self._references(name, own.get("references") or (), known, kind)
-                avro = parse(own["schemaType"], own["schema"], inner).avro
-                if avro is None:
+                if own["schemaType"] != kind:
                     raise RegistryError(
-                        RegistryErrors.INVALID_SCHEMA, f"Invalid schema: subject '{name}' holds no Avro schema"
+                        RegistryErrors.INVALID_SCHEMA,
+                        f"Invalid schema: subject '{name}' holds no {_FORMAT_NAMES[kind]} schema",
                     )
-                known[place] = avro
-            parsed.append(known[place])
+                inner = self._references(name, own.get("references") or (), known, kind)
+                known[place] = parse(own["schemaType"], own["schema"], inner)
+            parsed[str(reference.get("name"))] = known[place]
         return parsed
 
     def _parsed(
@@ -280,7 +279,7 @@ class Operations:
             wanted = _property(content, group)
             previous = [version for version in previous if _property(version.content, group) == wanted]
         old = []
-        known: dict[tuple[str, int], AvroSchema] = {}
+        known: dict[tuple[str, int], ParsedSchema] = {}
         for version in previous:
             own = version.content
             references = self._references(subject, own.get("references") or (), known, own["schemaType"])

@@ -115,6 +115,7 @@ class ConsumerCoordinator:
             auto_commit=self._auto_commit,
             backoff=backoff,
             on_commit=on_commit,
+            on_acknowledged=subscriptions.note_committed,
         )
         self._committed = CommittedOffsets(
             self._coordinator,

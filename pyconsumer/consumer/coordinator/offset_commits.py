@@ -155,6 +155,7 @@ class OffsetCommitter:
         auto_commit: the schedule of automatic commits.
         backoff: the pauses between attempts.
         on_commit: called after each commit that succeeded.
+        on_acknowledged: called with the offsets as soon as the coordinator has stored them, in whatever thread.
 
     Attributes:
         acknowledged: how many commits have succeeded.
@@ -170,6 +171,7 @@ class OffsetCommitter:
         auto_commit: AutoCommit,
         backoff: Backoff,
         on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], object] | None = None,
+        on_acknowledged: Callable[[Offsets], object] = lambda offsets: None,
     ) -> None:
         self.auto_commit = auto_commit
         self.acknowledged = 0
@@ -180,6 +182,7 @@ class OffsetCommitter:
         self._refresh_metadata = refresh_metadata
         self._backoff = backoff
         self._on_commit = on_commit
+        self._on_acknowledged = on_acknowledged
         self._async: dict[_AsyncCommit, None] = {}
         self._queue: deque[_AsyncCommit] = deque()
         self._callbacks: deque[Callable[[], object]] = deque()
@@ -475,6 +478,7 @@ class OffsetCommitter:
                 with self._coordinator.lock:
                     self._core.discovery.responded()
                 self.acknowledged += 1
+                self._on_acknowledged(offsets)
                 result.complete(None)
             finally:
                 if observed is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyconsumer.protocol.avro._pure_columns import Buffers
 from pyconsumer.protocol.avro.layout import Column, Kind, Layout
 
 __all__ = ["arrow_array", "arrow_type"]
+
+_UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 
 def arrow_type(pa: Any, layout: Layout, number: int = 0) -> Any:
@@ -49,7 +51,7 @@ def _scalar_type(pa: Any, column: Column) -> Any:
     if logical.startswith("time-"):
         return pa.time32("ms") if logical.endswith("millis") else pa.time64("us")
     if "timestamp-" in logical:
-        unit = {"millis": "ms", "micros": "us", "nanos": "ns"}[logical.rpartition("-")[2]]
+        unit = "us" if column.factor != 1 else _UNITS[logical.rpartition("-")[2]]
         return pa.timestamp(unit) if logical.startswith("local") else pa.timestamp(unit, tz="UTC")
     if column.kind == Kind.FIXED:
         return pa.binary(column.width)
@@ -71,7 +73,8 @@ def arrow_array(pa: Any, layout: Layout, kind: Any, found: Sequence[Buffers], nu
 
     Args:
         pa, layout, number: as for :func:`arrow_type`.
-        kind: the Arrow type of the column.
+        kind: the Arrow type of the column, or another type of the same numbers. For an enum that may be a string, for a
+            fixed type binary.
         found: the finished columns of the layout.
     """
     column, of = layout.columns[number], found[number]
@@ -99,7 +102,10 @@ def arrow_array(pa: Any, layout: Layout, kind: Any, found: Sequence[Buffers], nu
     if column.type.kind == "enum" and column.kind == Kind.INT:
         numbers = pa.Array.from_buffers(pa.int32(), of.length, buffers, of.null_count)
         symbols = pa.array(list(column.type.symbols), pa.string())
-        return pa.DictionaryArray.from_arrays(numbers, symbols, safe=False)
+        words = pa.DictionaryArray.from_arrays(numbers, symbols, safe=False)
+        return words if pa.types.is_dictionary(kind) else words.cast(kind)
+    if column.kind == Kind.FIXED and pa.types.is_binary(kind):
+        return pa.Array.from_buffers(pa.binary(column.width), of.length, buffers, of.null_count).cast(kind)
     return pa.Array.from_buffers(kind, of.length, buffers, of.null_count, children=children or None)
 
 

@@ -10,7 +10,7 @@ Rules
 3. Parts of the writer's schema that no column needs are skipped, by the nodes of a plan of their own, which may be
    recursive.
 4. A number of the writer's logical type becomes one of the reader's unit. Without a logical type of the writer, it has
-   the reader's unit.
+   the reader's unit. A column may store it in another unit, by its factor.
 """
 
 from __future__ import annotations
@@ -286,4 +286,4 @@ def _whole(writer: AvroType, wanted: Logical | None, column: int, target: Column
         return Step(Do.TIME, column, is_long, factor, _DAY_MILLIS if in_millis else 1000 * _DAY_MILLIS)
     if target.kind == Kind.INT:
         return Step(Do.INT, column)
-    return Step(Do.LONG, column, is_long, factor)
+    return Step(Do.LONG, column, is_long, factor * target.factor)

@@ -13,24 +13,44 @@ Rules (the mapping of types, derived from spark-avro's)
 6. A selection is a list of paths of names. The path goes through arrays and maps to their items. A member of a union
    struct has its name there. A column that no path needs is not in the layout.
 7. The column of a whole key or value is nullable, since a record may lack it.
+8. An engine may have its own form of a type: :class:`Target` says how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.avro.schema import AvroSchema
 from pyconsumer.protocol.avro.types import AvroType
 
-__all__ = ["MOST_COLUMNS", "MOST_DIGITS", "Column", "Kind", "Layout", "make_layout"]
+__all__ = ["ARROW", "MOST_COLUMNS", "MOST_DIGITS", "Column", "Kind", "Layout", "Target", "make_layout"]
 
 #: A layout has at most this number of columns, nested ones included.
 MOST_COLUMNS: Final = 10_000
 #: The most digits of a decimal, as in Arrow's ``decimal128``.
 MOST_DIGITS: Final = 38
+
+
+class Target(NamedTuple):
+    """The purpose of columns.
+
+    Attributes:
+        schema: the way to give another reader's schema, for messages.
+        others: further ways out of a type without columns, for messages.
+        in_micros: True stores timestamps of milliseconds in microseconds. A value that has no such number is refused.
+        has_nanos: False refuses timestamps of nanoseconds.
+    """
+
+    schema: str
+    others: str = ""
+    in_micros: bool = False
+    has_nanos: bool = True
+
+
+ARROW: Final = Target("a schema_str", ", or use poll() with the deserializer, which returns objects")
 
 
 class Kind:
@@ -53,6 +73,7 @@ class Column:
         parts: the positions in ``children`` by the name of a record's field, or by the member's name.
         is_union: True if it is a struct of members.
         is_merged: True if it has the numbers of a union of two types.
+        factor: a number of the reader's unit is stored times this factor.
         null_bytes: the memory that a null takes, its children's included.
     """
 
@@ -65,6 +86,7 @@ class Column:
     parts: dict[str, int] = field(default_factory=dict)
     is_union: bool = False
     is_merged: bool = False
+    factor: int = 1
     null_bytes: int = 0
 
 
@@ -81,19 +103,26 @@ class Layout:
     reader: AvroSchema
 
 
-def make_layout(reader: AvroSchema, paths: Iterable[Sequence[str]] | None = None, *, side: str = "value") -> Layout:
+def make_layout(
+    reader: AvroSchema,
+    paths: Iterable[Sequence[str]] | None = None,
+    *,
+    side: str = "value",
+    target: Target = ARROW,
+) -> Layout:
     """Return the columns of a schema.
 
     Args:
         reader: the schema.
         paths: the wanted parts, None for all. The empty path is the whole.
         side: ``"key"`` or ``"value"``, for messages.
+        target: their purpose.
 
     Raises:
         ConfigurationError: the schema has no columns (rules 4 and 5), or no such part.
     """
     wanted = None if paths is None else _tree(paths)
-    maker = _Maker(side)
+    maker = _Maker(side, target)
     maker.add("", reader.root, wanted, side, nullable=True)
     return Layout(maker.columns, reader)
 
@@ -135,9 +164,10 @@ _MERGED: Final = {frozenset(("int", "long")): "long", frozenset(("float", "doubl
 
 
 class _Maker:
-    def __init__(self, side: str) -> None:
+    def __init__(self, side: str, target: Target) -> None:
         self.columns: list[Column] = []
         self._side = side
+        self._target = target
         self._open: set[int] = set()  # the records that are being added
 
     def add(self, name: str, kind: AvroType, wanted: _Wanted | None, where: str, *, nullable: bool = False) -> int:
@@ -163,7 +193,7 @@ class _Maker:
         if len(self.columns) >= MOST_COLUMNS:
             raise ConfigurationError(
                 f"the schema of the {self._side} has more than {MOST_COLUMNS} columns: name those that you need with"
-                " columns="
+                " columns"
             )
         self.columns.append(column)
         return len(self.columns) - 1
@@ -181,10 +211,15 @@ class _Maker:
             if kind.logical.precision > MOST_DIGITS:
                 raise ConfigurationError(
                     f"{where} is a decimal of {kind.logical.precision} digits, and a column has at most"
-                    f" {MOST_DIGITS}: give a schema_str in which it is plain {kind.kind}, leave it out with columns=,"
-                    " or use poll() with the deserializer"
+                    f" {MOST_DIGITS}: give {self._target.schema} in which it is plain {kind.kind}, or leave it out with"
+                    f" columns{self._target.others}"
                 )
             stored, width = Kind.FIXED, 16
+        elif logical.endswith("timestamp-nanos") and not self._target.has_nanos:
+            raise ConfigurationError(
+                f"{where} is a {logical}, and there is no column of nanoseconds here: give {self._target.schema} in"
+                f" which it is a plain long, or leave it out with columns{self._target.others}"
+            )
         elif logical == "uuid":
             stored, width = Kind.BYTES, 0
         return self._new(
@@ -195,6 +230,7 @@ class _Maker:
                 kind,
                 width if stored == Kind.FIXED else 0,
                 is_merged=is_merged,
+                factor=1000 if self._target.in_micros and logical.endswith("timestamp-millis") else 1,
                 null_bytes=width if stored == Kind.FIXED else _WIDTHS.get(stored, 0),
             )
         )
@@ -202,8 +238,8 @@ class _Maker:
     def _record(self, name: str, kind: AvroType, wanted: _Wanted | None, where: str, *, nullable: bool) -> int:
         if id(kind) in self._open:
             raise ConfigurationError(
-                f"{where} is a {kind.name} within a {kind.name}, which has no columns: leave it out with columns=, or"
-                " use poll() with the deserializer, which returns objects"
+                f"{where} is a {kind.name} within a {kind.name}, which has no columns: leave it out with"
+                f" columns{self._target.others}"
             )
         self._open.add(id(kind))
         number = self._new(Column(name, Kind.STRUCT, nullable, kind))

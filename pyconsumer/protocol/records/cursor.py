@@ -7,6 +7,7 @@ thread. Batches are checked, decompressed and decoded one after the other, when 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from pyconsumer.errors import CorruptRecordError, KafkaError, UnsupportedCodecError
@@ -14,7 +15,7 @@ from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._pure import decode_message_set, decode_records, open_batch
 from pyconsumer.protocol.records._varint import DamageError
-from pyconsumer.protocol.records.batch import BatchInfo, batch_error, check_crc, scan_until_damage
+from pyconsumer.protocol.records.batch import LOG_APPEND_TIME, BatchInfo, batch_error, check_crc, scan_until_damage
 from pyconsumer.protocol.records.columns import Columns, ColumnsBuilder
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from pyconsumer.protocol.records.control import (
@@ -139,6 +140,31 @@ class Cursor:
         It belongs to :attr:`next_offset` (KIP-320).
         """
         return self._last_leader_epoch
+
+    @property
+    def next_timestamp(self) -> int | None:
+        """The timestamp (ms) of the next record, None if no record is left. -1 if the record has none.
+
+        It is that of the first record of its batch if the batch has not been opened yet. A batch whose transaction was
+        aborted counts until it has been skipped.
+        """
+        info = self._current
+        if self._error is not None:
+            return None
+        if info is not None:
+            if self._pending:
+                return self._pending[-1].timestamp
+            if info.timestamp_type == LOG_APPEND_TIME:
+                return info.max_timestamp
+            found: list[ConsumerRecord] = []
+            assert self._origin is not None
+            place = self._payload, self._position, 1, info, self._next_offset, not self._delivering
+            decode_records(*place, self._origin, found)
+            return found[0].timestamp if found else info.first_timestamp
+        for info in islice(self._batches, self._index, None):
+            if info.last_offset >= self._next_offset and info.record_count and not info.is_control:
+                return info.max_timestamp if info.timestamp_type == LOG_APPEND_TIME else info.first_timestamp
+        return None
 
     @property
     def batch_count(self) -> int:

@@ -23,7 +23,7 @@ from pyconsumer.protocol.avro import AvroError, AvroSchema, ColumnProgram
 from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Layout, make_layout
-from pyconsumer.schemas.avro.settings import parse_with_references
+from pyconsumer.schemas.avro.parsing import parse_with_references
 from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.rules import refuse_rules
@@ -33,7 +33,7 @@ from pyconsumer.schemas.wire import header_name, read_framed
 if TYPE_CHECKING:
     from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
 
-__all__ = ["AvroColumns", "AvroSide"]
+__all__ = ["AvroColumns", "AvroSide", "common_schema"]
 
 _MOST_SELECTIONS: Final = 16
 _MOST_PENDING: Final = 16  # schemas that one part asks for at once
@@ -107,7 +107,7 @@ class AvroColumns:
         given = owner.reader_schema
         if given is not None:
             return parse_with_references(owner.client, given, strict=True)
-        found: dict[str, Any] = {}
+        found: dict[str, tuple[str, Any]] = {}
         for topic in topics:
             try:
                 subject, latest = owner.load_latest(topic, self._field)
@@ -115,16 +115,31 @@ class AvroColumns:
                 raise ConfigurationError(
                     f"the columns of the topic {topic} are not known: {error}. {_WAYS_OUT}"
                 ) from None
-            if (latest.schema_type or "AVRO") != "AVRO":
-                raise ConfigurationError(f"the subject {subject} is of the format {latest.schema_type}, not AVRO")
-            refuse_rules(latest, "read", f"the latest version of {subject}")
-            found[topic] = latest
-        if len({_identity(schema) for schema in found.values()}) > 1:
-            raise ConfigurationError(
-                f"the topics {', '.join(topics)} have different schemas of the {self._field}, and a batch has one:"
-                f" {_WAYS_OUT}"
-            )
-        return parse_with_references(owner.client, found[topics[0]], strict=False)
+            found[topic] = subject, latest
+        return parse_with_references(owner.client, common_schema(found, self._field, _WAYS_OUT), strict=False)
+
+
+def common_schema(found: Mapping[str, tuple[str, Any]], field: MessageField, ways_out: str) -> Any:
+    """Return the schema that some topics have in common (rule 1).
+
+    Args:
+        found: by topic, its subject and its schema.
+        field: key or value.
+        ways_out: what to do, for messages.
+
+    Raises:
+        ConfigurationError: the topics have several schemas, or one that is not Avro.
+        SerializationError: a rule applies that is not run here.
+    """
+    for subject, schema in found.values():
+        if (schema.schema_type or "AVRO") != "AVRO":
+            raise ConfigurationError(f"the subject {subject} is of the format {schema.schema_type}, not AVRO")
+        refuse_rules(schema, "read", f"the schema of {subject}")
+    if len({_identity(schema) for _, schema in found.values()}) > 1:
+        raise ConfigurationError(
+            f"the topics {', '.join(found)} have different schemas of the {field}, and a batch has one: {ways_out}"
+        )
+    return next(iter(found.values()))[1]
 
 
 def _identity(schema: Any) -> str:
@@ -205,6 +220,17 @@ class AvroSide:
             if not isinstance(key, Exception):
                 odd[row] = Odd(programs.get(key), start)
         return programs, odd, limit, stop
+
+    def identity(self, column: BinaryColumn, headers: HeaderColumn | None, row: int) -> Any:
+        """Return the id or the GUID of the schema that a row names. This is for a row that was refused.
+
+        Raises:
+            SchemaFramingError: it names none.
+        """
+        named = _named(headers, header_name(self._field), row + 1).get(row)
+        pairs = None if named is None else [(header_name(self._field), named)]
+        framed = read_framed(_string(column, row) or b"", pairs, self._field)
+        return framed.schema_id if framed.schema_id is not None else framed.guid
 
     def _program(self, key: Any) -> Any:
         """Return a program, or the error in its place."""

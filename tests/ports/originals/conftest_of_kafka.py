@@ -31,7 +31,13 @@ util.TOPIC_MAX_LENGTH = 249
 util.ensure_valid_topic_name = lambda name: None
 
 _CLUSTER = EmbeddedCluster(
-    config={"num.partitions": 4, "group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1000}
+    acls=[],
+    config={
+        "allow.everyone.if.no.acl.found": True,  # as kafka-python's own broker has it
+        "num.partitions": 4,
+        "group.initial.rebalance.delay.ms": 0,
+        "group.min.session.timeout.ms": 1000,
+    },
 )
 
 

@@ -93,6 +93,7 @@ class Client:
             faults=None,
             authorizer=None,
             logs=SimpleNamespace(folder=None),
+            rates=SimpleNamespace(active=False),
             group_coordinator=world.coordinator,
             controller=SimpleNamespace(features={}, features_epoch=0),
         )

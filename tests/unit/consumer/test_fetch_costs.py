@@ -194,7 +194,7 @@ def test_a_partition_with_records_costs_a_bounded_number_of_steps(native: Decode
     steps = steps_of(lambda: exchange(rounds[2]))
 
     assert [records.count() for records in found] == [5 * count] * 3
-    assert steps / count < 1180  # 1,110 with Python 3.11; 1,970 before each of them was counted
+    assert steps / count < 1200  # 1,182 with Python 3.11, 50 of them for the lag as time; 1,970 before each was counted
 
 
 # -- calls of the system ---------------------------------------------------------------------------------------------

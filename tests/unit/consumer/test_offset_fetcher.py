@@ -191,6 +191,32 @@ def test_of_several_errors_the_first_is_kept() -> None:
     assert not world.offsets.has_error
 
 
+def test_a_call_for_some_partitions_raises_their_errors_alone() -> None:
+    world = World(T0, T1)
+    sent = world.reset(T0, T1)
+    sent[2].answer(listed((T1, -1, 29)))
+    world.offsets.raise_error((T0,))
+    sent[1].fail(AuthenticationError("no"))
+
+    with pytest.raises(AuthenticationError):
+        world.offsets.raise_error((T0,))
+    world.offsets.raise_error((T0,))
+    with pytest.raises(TopicAuthorizationFailedError, match="t"):
+        world.offsets.raise_error((T1, T0))
+    assert not world.offsets.has_error
+
+
+def test_an_error_ends_with_the_assignment_of_its_partition() -> None:
+    world = World(T0, T1)
+    world.reset(T1)[2].answer(listed((T1, -1, 29)))
+    assert world.offsets.has_error
+
+    world.subscriptions.assign_from_user([T0])
+
+    world.offsets.raise_error()
+    assert not world.offsets.has_error
+
+
 def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     world = World(T0)
     world.lead({0: (-1, 4)})

@@ -18,6 +18,7 @@ from pyconsumer.spark.progress import GroupProgress
 from pyconsumer.spark.readers import Driver, StreamReader
 from pyconsumer.spark.source import KafkaDataSource
 from pyconsumer.spark.stream_planner import StreamPlanner
+from pyconsumer.spark.typed_values import Settled
 from tests.unit.spark.fake_cluster import A0, A1, FakeCluster
 
 LEAST = {"kafka.bootstrap.servers": "x", "subscribe": "a"}
@@ -189,3 +190,52 @@ def test_filters_are_not_taken() -> None:
     from pyconsumer.spark.readers import BatchReader
 
     assert BatchReader.pushFilters is DataSourceReader.pushFilters
+
+
+# -- typed columns -----------------------------------------------------------------------------------------------------
+
+
+def typed(schema_id: int, **options: str) -> StreamReader:
+    """A reader of a topic whose latest schema of values has this id."""
+    values = {"value.format": "avro", "schema.registry.url": "http://localhost:8081", "startingOffsets": "earliest"}
+    parsed = SourceOptions.parse(LEAST | values | {name.replace("__", "."): value for name, value in options.items()})
+    driver = Driver(StreamPlanner(parsed, FakeCluster(a0=5)), None, lambda: None)
+    return StreamReader(parsed, lambda _: driver, {"value": Settled("avro", '"long"', schema_id)})
+
+
+def test_offsets_have_the_id_of_a_schema_that_is_not_pinned() -> None:
+    made = typed(7)
+    assert json.dumps(made.initialOffset()) == '{"a": {"0": 0}, "#schemas": {"value": 7}}'
+    start = through(made.initialOffset())
+    end = through(made.latestOffset(start, NO_LIMIT))
+    assert end == {"a": {"0": 5}, "#schemas": {"value": 7}}
+    assert made.latestOffset(end, NO_LIMIT) is end
+    assert [found.value.end for found in made.partitions(start, end)] == [5]
+    again = pickle.loads(pickle.dumps(made))
+    assert again.settled == made.settled
+
+
+def test_offsets_of_pinned_columns_have_no_id() -> None:
+    for pin in ({"value__schema__id": "7"}, {"value__schema__version": "1"}, {"value__schema": '"long"'}):
+        made = typed(7, **pin)
+        assert made.initialOffset() == {"a": {"0": 0}}
+        assert made.latestOffset({"a": {"0": 0}}, NO_LIMIT) == {"a": {"0": 5}}
+
+
+def test_another_latest_schema_after_a_restart_fails_before_the_first_batch() -> None:
+    start = {"a": {"0": 2}, "#schemas": {"value": 7}}
+    end = {"a": {"0": 4}, "#schemas": {"value": 7}}
+    said = r"began with schema 7 of the values, and the latest one is 9.*value\.schema\.id=7.*value\.schema\.id=9"
+    with pytest.raises(ConfigurationError, match=said):
+        typed(9).latestOffset(start, NO_LIMIT)
+    with pytest.raises(ConfigurationError, match=said):  # a batch that is run again, the first one included
+        typed(9).partitions({"a": {"0": 0}}, end)
+    for pinned in (typed(7, value__schema__id="7"), typed(9, value__schema__id="9")):
+        assert pinned.latestOffset(start, NO_LIMIT) == {"a": {"0": 5}}
+        assert [found.value.start for found in pinned.partitions(start, end)] == [2]
+
+
+def test_checkpoints_of_raw_queries_go_both_ways() -> None:
+    assert typed(9).latestOffset({"a": {"0": 2}}, NO_LIMIT) == {"a": {"0": 5}, "#schemas": {"value": 9}}
+    raw = reader(FakeCluster(a0=5), startingOffsets="earliest")
+    assert raw.latestOffset({"a": {"0": 2}, "#schemas": {"value": 7}}, NO_LIMIT) == {"a": {"0": 5}}

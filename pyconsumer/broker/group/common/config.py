@@ -61,6 +61,9 @@ class GroupConfig(CoordinatorConfig):
         group_consumer_assignment_interval_ms: shortest time between two target assignments (KIP-1263).
         group_consumer_max_size: maximum number of members of a group of the consumer protocol.
         group_consumer_regex_refresh_interval_ms: how often regular expressions are evaluated again.
+        group_share_max_size: maximum number of members of a share group.
+        group_share_initialize_retry_interval_ms: the time after which a share partition that has no state yet is begun
+            once more.
         migration_policy: ``group.consumer.migration.policy``.
         assignors: ``group.consumer.assignors``. The first is the default.
     """
@@ -85,6 +88,8 @@ class GroupConfig(CoordinatorConfig):
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_max_size: int = 2**31 - 1
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_share_max_size: int = 200
+    group_share_initialize_retry_interval_ms: int = 30_000
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     assignors: tuple[str, ...] = SERVER_ASSIGNORS
 

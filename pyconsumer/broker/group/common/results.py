@@ -8,6 +8,7 @@ __all__ = [
     "CLASSIC_TYPE",
     "CONSUMER_TYPE",
     "NO_OFFSET",
+    "SHARE_TYPE",
     "FetchedOffset",
     "GroupOverview",
     "GroupSummary",
@@ -22,6 +23,7 @@ __all__ = [
 #: Group types, as ListGroups names them from version 5 on.
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
+SHARE_TYPE = "share"
 
 
 class MemberSummary(NamedTuple):

@@ -103,13 +103,13 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         If a serializer raises an exception, it is raised unchanged.
         """
         try:
-            if isinstance(value, str) or isinstance(key, str):
-                check_no_text(self.config, key, value)
             quick = self._quick
-            if quick is not None and hooks.active is None:  # as there, without its frame
-                future = quick(topic, value, key, headers, partition, timestamp_ms)
+            if quick is not None and hooks.active is None and type(value) is not str and type(key) is not str:
+                future = quick(topic, value, key, headers, partition, timestamp_ms)  # as there, without its frame
                 if future is not None:
                     return future  # type: ignore[return-value]  # of the class above
+            if isinstance(value, str) or isinstance(key, str):
+                check_no_text(self.config, key, value)
             return super().send(topic, value, key, headers, partition, timestamp_ms)  # type: ignore[return-value]
         except Exception as error:
             crossed = border.crossed(error)

@@ -120,6 +120,28 @@ cdef class Cursor:
         return self.leader_epoch
 
     @property
+    def next_timestamp(self):
+        cdef BatchHeader header
+        cdef RecordView found
+        cdef const uint8_t *at = self.at
+        cdef Py_ssize_t position = self.place
+        if self.failure is not None:
+            return None
+        if self.is_open:
+            if self.pending:
+                return (<ConsumerRecord?>self.pending[len(self.pending) - 1]).timestamp_
+            if timestamp_type_of(&self.current) == 1:
+                return self.current.max_timestamp
+            if read_record(&at, self.limit, &self.current, self.next, not self.delivering, &found) == GOOD:
+                return found.timestamp
+            return self.current.first_timestamp
+        while position < self.end and read_header(self.data, self.end, position, &header) == GOOD:
+            if header.last_offset >= self.next and header.record_count and not is_control(&header):
+                return header.max_timestamp if timestamp_type_of(&header) == 1 else header.first_timestamp
+            position += header.size
+        return None
+
+    @property
     def exhausted(self):
         return not self.is_open and self.place >= self.end and self.failure is None and self.damage is None
 

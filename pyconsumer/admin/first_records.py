@@ -1,0 +1,145 @@
+"""The first record at or after an offset, by fetches of one batch each. Its timestamp is the lag of a group as time.
+
+Rules
+
+1. Each partition has a request of its own, since a broker returns a whole batch only for the first partition of a
+   response. At most :data:`MOST_AT_ONCE` requests are in flight.
+2. Markers and batches without records are passed over, by further fetches of some batches, at most
+   :data:`MOST_ROUNDS` in all. Records of transactions count, also of open and aborted ones, as they do in a lag.
+3. An offset below the start of the log stands for the start. One beyond the end has no record.
+4. A partition that cannot be read is left out: without a leader, without the right to read, or with a batch that is
+   damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyconsumer.admin.types import OffsetSpec
+from pyconsumer.errors import Errors, KafkaError, for_code
+from pyconsumer.network.calls import Calls, await_update
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
+from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.records import Cursor
+from pyconsumer.protocol.requests.fetch import FetchSettings, fetch_request, newest_version
+from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.network.client_requests import ClientResponse
+    from pyconsumer.network.futures import RequestFuture, Steps
+
+__all__ = ["MOST_AT_ONCE", "MOST_ROUNDS", "find"]
+
+MOST_AT_ONCE: Final = 64
+MOST_ROUNDS: Final = 8
+_ONE_BATCH: Final = 1  # byte: a broker returns the first batch whole
+_SOME_BATCHES: Final = 65_536  # bytes
+_RETRY_S: Final = 0.1
+
+Found = dict[TopicPartition, OffsetAndTimestamp | None]
+
+
+def find(calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float) -> Steps[Found]:
+    """Return the first record at or after an offset of each partition, None where there is none.
+
+    Raises:
+        KafkaTimeoutError: the time is up.
+    """
+    metadata = calls.metadata
+    for topic in {tp.topic for tp in offsets}:
+        metadata.add_topic(topic)
+    if any(_leader(calls, tp) < 0 for tp in offsets):
+        yield from await_update(metadata, calls.clock, deadline=deadline)
+    found: Found = {}
+    pending = dict(offsets)
+    limit = _ONE_BATCH
+    for _ in range(MOST_ROUNDS):
+        again: dict[TopicPartition, int] = {}
+        outside: dict[TopicPartition, int] = {}
+        moved: dict[TopicPartition, int] = {}
+        for tp, at, part in (yield from _fetch(calls, pending, limit, deadline)):
+            if part.error_code == Errors.OFFSET_OUT_OF_RANGE:
+                outside[tp] = at
+            elif part.error_code and for_code(part.error_code).retriable:
+                moved[tp] = at
+            elif not part.error_code:
+                _read(tp, at, part.records or b"", found, again)
+        if outside:
+            again |= yield from _starts(calls, outside, found, deadline)
+        if moved:
+            yield from await_update(metadata, calls.clock, deadline=deadline, backoff=_RETRY_S)
+        pending, limit = again | moved, _SOME_BATCHES
+        if not pending:
+            break
+    return found
+
+
+def _fetch(
+    calls: Calls, offsets: Mapping[TopicPartition, int], limit: int, deadline: float
+) -> Steps[list[tuple[TopicPartition, int, PartitionData]]]:
+    """Fetch from each offset. Partitions without a leader or a response are left out."""
+    answered = []
+    waiting = [(tp, at) for tp, at in offsets.items() if _leader(calls, tp) >= 0]
+    for first in range(0, len(waiting), MOST_AT_ONCE):
+        group = waiting[first : first + MOST_AT_ONCE]
+        sent = [(tp, at, _send(calls, tp, at, limit, deadline)) for tp, at in group]
+        for tp, at, future in sent:
+            response = yield from calls.settle(future, deadline, "reading the first records")
+            part = None if isinstance(response, KafkaError) else _partition(response)
+            if part is not None:
+                answered.append((tp, at, part))
+    return answered
+
+
+def _leader(calls: Calls, tp: TopicPartition) -> int:
+    found = calls.metadata.leader(tp)
+    return -1 if found is None else found.leader
+
+
+def _send(calls: Calls, tp: TopicPartition, at: int, limit: int, deadline: float) -> RequestFuture[ClientResponse]:
+    topic_id = calls.metadata.topic_id(tp.topic)
+    request = fetch_request(FetchSettings(0, 0, limit), [(tp, (topic_id, at, limit, -1))])
+    return calls.send(_leader(calls, tp), ApiKey.FETCH, request, deadline, max_version=newest_version([topic_id]))
+
+
+def _partition(response: ClientResponse) -> PartitionData | None:
+    """Return the part of the only partition. None if there is no part, or the request as a whole has failed."""
+    message = response.message
+    assert isinstance(message, FetchResponse)
+    parts = [part for topic in message.responses for part in topic.partitions]
+    return parts[0] if len(parts) == 1 and not message.error_code else None
+
+
+def _read(tp: TopicPartition, at: int, records: Buffer, found: Found, again: dict[TopicPartition, int]) -> None:
+    """Note the first record of a response, or the offset to go on at."""
+    cursor = Cursor(tp, records, fetch_offset=at)
+    try:
+        taken = cursor.take(1)
+    except KafkaError:  # the header of a batch that cannot be decoded has a time
+        timestamp = Cursor(tp, records, fetch_offset=at).next_timestamp
+        if timestamp is not None:
+            found[tp] = OffsetAndTimestamp(at, timestamp)
+        return
+    if taken:
+        found[tp] = OffsetAndTimestamp(taken[0].offset, taken[0].timestamp, taken[0].leader_epoch)
+    elif cursor.end_offset > at:
+        again[tp] = cursor.end_offset
+    elif len(records):
+        again[tp] = at  # the batch is larger than the limit of an old broker
+    else:
+        found[tp] = None
+
+
+def _starts(
+    calls: Calls, outside: Mapping[TopicPartition, int], found: Found, deadline: float
+) -> Steps[dict[TopicPartition, int]]:
+    """Return the starts of logs that begin after the offset. The others end before it, and have no record."""
+    try:
+        starts = yield from calls.list_offsets(dict.fromkeys(outside, OffsetSpec.EARLIEST), deadline, must_exist=True)
+    except KafkaError:
+        return {}
+    later = {tp: start.offset for tp, start in starts.items() if start is not None and start.offset > outside[tp]}
+    found.update(dict.fromkeys(set(outside) - set(later)))
+    return later

@@ -1,0 +1,1 @@
+"""JSON Schema with a registry: :class:`.serializer.JSONSerializer` and :class:`.deserializer.JSONDeserializer`."""

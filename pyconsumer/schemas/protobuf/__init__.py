@@ -1,0 +1,1 @@
+"""Protobuf with a registry: :class:`.serializer.ProtobufSerializer` and :class:`.deserializer.ProtobufDeserializer`."""

@@ -1,0 +1,227 @@
+"""Typed columns: their schema for Spark, and the rows of a task.
+
+Rules
+
+1. The schema of each column is settled once, when Spark asks for it. It travels in the metadata of the column's field,
+   in the ``StructType`` that Spark hands to everything later. So no later step asks for the latest version again.
+2. A null key or value is a null. With ``onDecodeError=null`` so is a bad one, and ``decodeError`` has the reason. If
+   the key and the value of a row are bad, it is that of the key.
+3. With ``onDecodeError=fail`` a bad row fails the task. The error names its place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyconsumer.errors import ConfigurationError, SchemaUnavailableError
+from pyconsumer.spark.errors import ReadError
+from pyconsumer.spark.partition_reader import record_batch
+from pyconsumer.spark.schema import COLUMNS, DECODE_ERROR, HEADERS, arrow_schema
+from pyconsumer.spark.typed_values import BadRow, Settled, SideColumns
+from pyconsumer.spark.value_formats import format_named
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyconsumer.protocol.records import Columns
+    from pyconsumer.spark.options import SourceOptions
+
+__all__ = ["TypedRows", "raw_columns", "settle", "settled_in", "typed_schema"]
+
+_METADATA: Final = "pyconsumer"
+
+
+# -- on the driver -----------------------------------------------------------------------------------------------------
+
+
+def settle(options: SourceOptions, topics: Iterable[str]) -> dict[str, Settled]:
+    """Return the schema of each typed column.
+
+    Args:
+        options: the options of the source.
+        topics: the topics that are read.
+
+    Raises:
+        ConfigurationError: the topics have several schemas or none, or one cannot be used.
+        SchemaUnavailableError: the registry does not answer.
+    """
+    values = options.values
+    assert values is not None
+    names = sorted(set(topics))
+    return {
+        side: format_named(values.sides[side].format).settle(side, values.sides[side], values.registry, names)
+        for side in options.parts
+    }
+
+
+def typed_schema(options: SourceOptions, settled: Mapping[str, Settled]) -> Any:
+    """Return the columns as a ``StructType``. The schema of a typed column is in the metadata of its field (rule 1).
+
+    Raises:
+        ConfigurationError: a schema has no columns, or not those that the options name.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    fields = []
+    for name in options.columns:
+        found = settled.get(name)
+        if found is None:
+            fields.append(StructField(name, _plain_type(name), True))
+            continue
+        about: dict[str, Any] = {"format": found.format, "schema": found.text, "bare": found.is_bare}
+        if found.schema_id is not None:
+            about["schemaId"] = found.schema_id
+        fields.append(StructField(name, _columns_of(options, name, found).spark_type, True, {_METADATA: about}))
+    return StructType(fields)
+
+
+def _plain_type(name: str) -> Any:
+    from pyspark.sql import types as spark
+
+    binary, text = spark.BinaryType(), spark.StringType()
+    if name == HEADERS:
+        pair = [spark.StructField("key", text), spark.StructField("value", binary)]
+        return spark.ArrayType(spark.StructType(pair))
+    if name == DECODE_ERROR:
+        parts = (("stage", text), ("reason", text), ("schemaId", spark.IntegerType()))
+        return spark.StructType([spark.StructField(part, kind) for part, kind in parts])
+    plain = {
+        "binary": binary,
+        "string": text,
+        "int": spark.IntegerType(),
+        "bigint": spark.LongType(),
+        "timestamp": spark.TimestampType(),
+    }
+    return plain[COLUMNS.get(name, "binary")]
+
+
+def settled_in(options: SourceOptions, schema: Any) -> dict[str, Settled]:
+    """Return the schemas that :func:`typed_schema` has put into the schema.
+
+    Raises:
+        ConfigurationError: it is another schema.
+    """
+    found: dict[str, Settled] = {}
+    for side in options.parts:
+        field = next((field for field in schema.fields if field.name == side), None)
+        about: Any = None if field is None else (field.metadata or {}).get(_METADATA)
+        try:
+            found[side] = Settled(about["format"], about["schema"], about.get("schemaId"), about["bare"])
+        except (TypeError, KeyError, AttributeError):
+            raise _other_schema(side) from None
+    if schema != typed_schema(options, found):
+        raise _other_schema(" and ".join(found))
+    return found
+
+
+def _other_schema(side: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"schema() cannot change the columns of this source: {side} has the type of its schema, which the registry or"
+        " an option gives"
+    )
+
+
+def _columns_of(options: SourceOptions, side: str, settled: Settled) -> SideColumns:
+    values = options.values
+    assert values is not None
+    registry = {} if settled.is_bare else values.registry
+    return format_named(settled.format).columns(side, settled, options.parts[side], registry)
+
+
+# -- in the tasks ------------------------------------------------------------------------------------------------------
+
+
+def raw_columns(options: SourceOptions) -> tuple[str, ...]:
+    """Return the columns that a task must have of the records, to make those that were asked for."""
+    if not options.parts:
+        return options.columns
+    needed = {name.removesuffix("_bytes") for name in options.columns if name != DECODE_ERROR}
+    return (*needed, HEADERS)  # which may name schemas
+
+
+class TypedRows:
+    """The typed rows of a task.
+
+    Args:
+        options: the options of the source.
+        settled: the schemas of the typed columns.
+    """
+
+    def __init__(self, options: SourceOptions, settled: Mapping[str, Settled]) -> None:
+        import pyarrow
+
+        self._pa: Any = pyarrow
+        values = options.values
+        assert values is not None
+        self._null_for_errors = values.null_for_errors
+        self._timeout = options.poll_timeout_ms / 1000
+        self._sides = {side: _columns_of(options, side, found) for side, found in settled.items()}
+        self._plain = tuple([name for name in options.columns if name not in settled and name != DECODE_ERROR])
+        plain = dict(zip(self._plain, arrow_schema(self._plain), strict=True)) if self._plain else {}
+        self._error: Any = arrow_schema((DECODE_ERROR,)).field(0)
+        fields = []
+        for name in options.columns:
+            if name in settled:
+                fields.append(pyarrow.field(name, self._sides[name].arrow_type))
+            else:
+                fields.append(self._error if name == DECODE_ERROR else plain[name])
+        self.schema: pa.Schema = pyarrow.schema(fields)
+
+    def batches(self, columns: Columns, count: int) -> Iterator[pa.RecordBatch]:
+        """Yield the first ``count`` rows as record batches.
+
+        Raises:
+            ReadError: a row is bad, and ``onDecodeError`` is ``fail``. Or the registry does not answer.
+        """
+        deadline = time.monotonic() + self._timeout
+        parts: dict[str, Any] = {}
+        for side, typed in self._sides.items():
+            try:
+                parts[side] = typed.part(columns, count, deadline - time.monotonic())
+            except (SchemaUnavailableError, ConfigurationError) as error:
+                place = TopicPartition(columns.topic, columns.partition)
+                raise ReadError(
+                    f"the schemas of its {side}s are missing: {error}", place, columns.offsets[0]
+                ) from error
+        plain = record_batch(columns, count, self._plain) if self._plain else None
+        start = 0
+        while start < count:
+            bad: dict[int, BadRow] = {}
+            limit = count - start
+            for part in parts.values():
+                used, found = part.append(start, limit, stop=not self._null_for_errors)
+                limit = min(limit, used)
+                for one in found:
+                    bad.setdefault(one.row, one)
+            if bad and not self._null_for_errors and min(bad) <= start + limit:
+                raise self._failure(columns, bad[min(bad)])
+            yield self._batch(plain, parts, start, limit, bad)
+            start += limit
+
+    def _failure(self, columns: Columns, bad: BadRow) -> ReadError:
+        return ReadError(
+            f"the record cannot be decoded: {bad.reason}. With onDecodeError=null such a record is null, and the column"
+            " decodeError has the reason",
+            TopicPartition(columns.topic, columns.partition),
+            columns.offsets[bad.row],
+        )
+
+    def _batch(
+        self, plain: pa.RecordBatch | None, parts: Mapping[str, Any], start: int, count: int, bad: Mapping[int, BadRow]
+    ) -> pa.RecordBatch:
+        pa = self._pa
+        arrays: dict[str, Any] = {side: part.finish(count) for side, part in parts.items()}
+        if plain is not None:
+            for name, array in zip(self._plain, plain.columns, strict=True):
+                arrays[name] = array.slice(start, count)
+        if DECODE_ERROR in self.schema.names:
+            kind = self._error.type
+            rows: Any = [None] * count
+            for row, one in bad.items():
+                if row < start + count:
+                    rows[row - start] = {"stage": one.stage, "reason": one.reason, "schemaId": one.schema_id}
+            arrays[DECODE_ERROR] = pa.array(rows, kind) if bad else pa.nulls(count, kind)
+        return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)

@@ -1,0 +1,373 @@
+"""Quotas of clients: the requests with Kafka's errors, the order of precedence, and throttling, on both brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from pyconsumer.admin import DEFAULT_ENTITY, NewTopic, QuotaEntity
+from pyconsumer.aio import AsyncKafkaAdminClient
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import Errors, InvalidRequestError
+from pyconsumer.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pyconsumer.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pyconsumer.quotas import CONNECTION_RATE, CONSUMER_RATE, MUTATION_RATE, PRODUCER_RATE, REQUEST_PERCENTAGE
+from pyconsumer.structs import TopicPartition
+from tests.support.cluster import Cluster
+from tests.support.java import tools
+from tests.support.process import wait_until
+from tests.support.raw_client import RawClient
+from tests.unit.protocol.records.helpers import batch
+
+#: A client's rate is that of the ten whole windows before, and of the present one.
+_WINDOWS_S = 10.5
+_USER = "ANONYMOUS"
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        yield client
+        client.alter_client_quotas(
+            {entity: dict.fromkeys(values) for entity, values in client.describe_client_quotas().items()}
+        )
+        wait_until(lambda: not client.describe_client_quotas(), 10, "the end of all quotas")
+
+
+def set_quota(admin: KafkaAdminClient, entity: QuotaEntity, **values: float) -> None:
+    """Set quotas, and wait until the broker has them."""
+    admin.alter_client_quotas({entity: values})
+    wait_until(lambda: values.items() <= admin.describe_client_quotas().get(entity, {}).items(), 10, f"{entity}")
+
+
+def client(cluster: Cluster, client_id: str) -> RawClient:
+    return RawClient(cluster.bootstrap_servers, timeout_s=20, client_id=client_id)
+
+
+def produce(topic: str, size: int) -> ProduceRequest:
+    data = PartitionProduceData(0, batch(0, 1, value=b"x" * size))
+    return ProduceRequest(None, 1, 5000, [TopicProduceData(topic, partition_data=[data])])
+
+
+def fetch(topic: str, most: int, session: tuple[int, int] = (0, -1)) -> FetchRequest:
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=most)
+    topics = [FetchTopic(topic=topic, partitions=[part])]
+    return FetchRequest(max_bytes=most, session_id=session[0], session_epoch=session[1], topics=topics)
+
+
+def alter(raw: RawClient, *entries: tuple[Mapping[str, str | None], list[tuple[str, float | None]]]) -> list[Any]:
+    """Return code and text of each entry's result."""
+    request = AlterClientQuotasRequest(
+        [
+            EntryData(
+                [EntityData(kind, name) for kind, name in entity.items()],
+                [OpData(key, value or 0.0, value is None) for key, value in ops],
+            )
+            for entity, ops in entries
+        ]
+    )
+    return [(one.error_code, one.error_message) for one in raw.request(request).entries]
+
+
+def test_quotas_are_set_described_and_removed(admin: KafkaAdminClient, topic: str) -> None:
+    user, both = QuotaEntity(user=topic), QuotaEntity(user=topic, client_id=DEFAULT_ENTITY)
+    address = QuotaEntity(ip=DEFAULT_ENTITY)
+    wanted: dict[QuotaEntity, dict[str, float | None]] = {
+        user: {PRODUCER_RATE: 1e6, REQUEST_PERCENTAGE: 12.5},
+        both: {CONSUMER_RATE: 2e6, MUTATION_RATE: 0.5},
+        address: {CONNECTION_RATE: 1000},
+    }
+    assert admin.alter_client_quotas(wanted) == dict.fromkeys(wanted)
+    wait_until(lambda: admin.describe_client_quotas() == wanted, 10, "the quotas")
+    assert admin.describe_client_quotas(user) == {one: wanted[one] for one in (user, both)}
+    assert admin.describe_client_quotas(user, strict=True) == {user: wanted[user]}
+    assert admin.describe_client_quotas(user, types=["client-id"]) == {both: wanted[both]}
+    assert admin.describe_client_quotas(types=["ip"]) == {address: wanted[address]}
+    assert admin.describe_client_quotas(QuotaEntity(user="nobody")) == {}
+    change = {user: {PRODUCER_RATE: None, CONSUMER_RATE: 5.0}}
+    assert admin.alter_client_quotas(change, validate_only=True) == {user: None}
+    assert admin.describe_client_quotas(user, strict=True) == {user: wanted[user]}
+    admin.alter_client_quotas(change)
+    after = {CONSUMER_RATE: 5.0, REQUEST_PERCENTAGE: 12.5}
+    wait_until(lambda: admin.describe_client_quotas(user, strict=True) == {user: after}, 10, "the change")
+    with pytest.raises(InvalidRequestError, match="Invalid configuration key"):
+        admin.alter_client_quotas({user: {CONNECTION_RATE: 1}, both: {CONSUMER_RATE: 7}})
+    with pytest.raises(ValueError, match="types are user"):
+        admin.describe_client_quotas(types=["group"])
+
+
+def test_a_coroutine_has_the_same_result(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    async def program() -> Any:
+        async with AsyncKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            entity = QuotaEntity(client_id=topic)
+            assert await client.alter_client_quotas({entity: {PRODUCER_RATE: 10}}) == {entity: None}
+            while not (found := await client.describe_client_quotas(entity)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            return found
+
+    assert asyncio.run(program()) == {QuotaEntity(client_id=topic): {PRODUCER_RATE: 10}}
+
+
+_INVALID = {
+    "no entity": ({}, [(PRODUCER_RATE, 1.0)]),
+    "unknown type": ({"group": "g"}, [(PRODUCER_RATE, 1.0)]),
+    "empty name": ({"user": ""}, [(PRODUCER_RATE, 1.0)]),
+    "address and user": ({"ip": "10.0.0.1", "user": "u"}, [(CONNECTION_RATE, 1.0)]),
+    "no address": ({"ip": "300.0.0.1.invalid"}, [(CONNECTION_RATE, 1.0)]),
+    "unknown key": ({"user": "u"}, [("speed", 1.0)]),
+    "key of another type": ({"ip": None}, [(PRODUCER_RATE, 1.0)]),
+    "zero": ({"user": "u"}, [(PRODUCER_RATE, 0.0)]),
+    "negative": ({"user": "u"}, [(REQUEST_PERCENTAGE, -1.0)]),
+    "fraction": ({"user": "u"}, [(CONSUMER_RATE, 1.5)]),
+    "too large": ({"ip": "10.0.0.1"}, [(CONNECTION_RATE, 2.0**31)]),
+    "key twice": ({"user": "u"}, [(PRODUCER_RATE, 1.0), (PRODUCER_RATE, 2.0)]),
+    "one of two keys is wrong": ({"user": "u"}, [(PRODUCER_RATE, 1.0), ("speed", 2.0)]),
+}
+
+
+@pytest.mark.parametrize("case", _INVALID)
+def test_invalid_changes_are_refused(cluster: Cluster, admin: KafkaAdminClient, case: str) -> None:
+    with cluster.raw() as raw:
+        ((code, text),) = alter(raw, _INVALID[case])  # type: ignore[arg-type]
+        assert (code, bool(text)) == (Errors.INVALID_REQUEST, True)
+    assert admin.describe_client_quotas() == {}
+
+
+def test_odd_changes_that_kafka_accepts(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    entity = {"client-id": topic}
+    with cluster.raw() as raw:
+        assert alter(raw, (entity, [(PRODUCER_RATE, None), ("no such key", None)])) == [(0, None)]
+        # Of an entity that occurs twice, the first change counts, and the result is an error.
+        ((code, _),) = alter(raw, (entity, [(PRODUCER_RATE, 1.0)]), (entity, [(CONSUMER_RATE, 1.0)]))
+        assert code == Errors.INVALID_REQUEST
+    found = {QuotaEntity(client_id=topic): {PRODUCER_RATE: 1.0}}
+    wait_until(lambda: admin.describe_client_quotas() == found, 10, "the first change")
+
+
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([("", 0, "x")], Errors.INVALID_REQUEST),
+        ([("user", 0, "x"), ("user", 2, None)], Errors.INVALID_REQUEST),
+        ([("group", 0, "x")], Errors.UNSUPPORTED_VERSION),
+        ([("user", 0, None)], Errors.INVALID_REQUEST),
+        ([("user", 1, "x")], Errors.INVALID_REQUEST),
+        ([("user", 2, "x")], Errors.INVALID_REQUEST),
+        ([("user", 3, None)], Errors.INVALID_REQUEST),
+        ([("user", 1, None), ("ip", 1, None)], Errors.INVALID_REQUEST),
+    ],
+)
+def test_invalid_filters_are_refused(cluster: Cluster, components: list[tuple[str, int, str]], code: int) -> None:
+    with cluster.raw() as raw:
+        response = raw.request(DescribeClientQuotasRequest([ComponentData(*one) for one in components]))
+        assert (response.error_code, response.entries) == (code, None)
+
+
+def test_the_strongest_quota_counts(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    """The throttle time tells which quota has been applied. Each is a tenth of the weaker one."""
+    size, name = 50_000, topic
+    levels = [  # from the weakest
+        (QuotaEntity(client_id=DEFAULT_ENTITY), "client"),
+        (QuotaEntity(client_id=name), "client"),
+        (QuotaEntity(user=DEFAULT_ENTITY), "user"),
+        (QuotaEntity(user=DEFAULT_ENTITY, client_id=DEFAULT_ENTITY), "both"),
+        (QuotaEntity(user=DEFAULT_ENTITY, client_id=name), "both"),
+        (QuotaEntity(user=_USER), "user"),
+        (QuotaEntity(user=_USER, client_id=DEFAULT_ENTITY), "both"),
+        (QuotaEntity(user=_USER, client_id=name), "both"),
+    ]
+    # Each counts the traffic of a client id, a user, or both. All of it is this test's.
+    counted = dict.fromkeys(("client", "user", "both"), 0)
+    limit = 2000.0
+    for entity, whose in levels:
+        set_quota(admin, entity, **{PRODUCER_RATE: limit})
+        counted[whose] += size
+
+        def throttled(whose: str = whose, limit: float = limit) -> bool:
+            with client(cluster, name) as raw:
+                throttle_s = raw.request(produce(topic, size), 9).throttle_time_ms / 1000
+            found = (throttle_s + _WINDOWS_S) * limit
+            if abs(found / counted[whose] - 1) < 0.25:
+                return True
+            counted[whose] += size  # it was counted for a weaker quota, which Apache Kafka still had
+            return False
+
+        wait_until(throttled, 10, f"the quota of {entity}")
+        limit = max(1.0, limit // 3)
+
+
+def test_a_throttled_producer_is_answered_first_and_then_waits(
+    cluster: Cluster, admin: KafkaAdminClient, topic: str
+) -> None:
+    set_quota(admin, QuotaEntity(client_id=topic), **{PRODUCER_RATE: 20_000})
+    with client(cluster, topic) as raw:
+        assert raw.request(produce(topic, 100_000), 9).throttle_time_ms == 0
+        began = time.monotonic()
+        throttle_ms = raw.request(produce(topic, 120_000), 9).throttle_time_ms
+        assert 0 < throttle_ms < 1500
+        assert time.monotonic() - began < throttle_ms / 1000 or throttle_ms < 300
+        raw.send(ApiVersionsRequest(), 0)
+        raw.receive()
+        assert throttle_ms / 1000 - 0.05 < time.monotonic() - began < throttle_ms / 1000 + 5
+    with client(cluster, f"{topic}-other") as raw:
+        assert raw.request(produce(topic, 300_000), 9).throttle_time_ms == 0
+
+
+def test_a_throttled_fetch_is_empty(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    with cluster.raw() as raw:
+        for _ in range(3):
+            assert raw.request(produce(topic, 250_000), 9).responses[0].partition_responses[0].error_code == 0
+    set_quota(admin, QuotaEntity(user=_USER, client_id=topic), **{CONSUMER_RATE: 40_000})
+    with client(cluster, topic) as raw:
+        first = raw.request(fetch(topic, 300_000, (0, 0)), 12)
+        assert (first.throttle_time_ms, first.session_id > 0) == (0, True)
+        assert len(first.responses[0].partitions[0].records) > 250_000
+        began = time.monotonic()
+        second = raw.request(fetch(topic, 1_000_000, (first.session_id, 1)), 12)
+        assert 0 < second.throttle_time_ms < 15_000
+        assert (second.responses, second.session_id) == ([], first.session_id)
+        assert time.monotonic() - began < 5
+    with client(cluster, topic) as raw:
+        full = raw.request(fetch(topic, 1_000_000, (0, 0)), 12)
+        assert full.throttle_time_ms > 0
+        assert (full.responses, full.session_id) == ([], 0)
+
+
+def test_a_fetch_for_more_than_the_quota_ends(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    """A response has at most the bytes of ten windows. More would be throttled each time, without an end."""
+    with cluster.raw() as raw:
+        for _ in range(3):
+            raw.request(produce(topic, 150_000), 9)
+    set_quota(admin, QuotaEntity(user=_USER, client_id=topic), **{CONSUMER_RATE: 20_000})
+    with client(cluster, topic) as raw:
+        for _ in range(20):
+            response = raw.request(fetch(topic, 10_000_000), 12)
+            if response.responses:
+                break
+        assert 150_000 < len(response.responses[0].partitions[0].records) <= 200_000
+
+
+def test_clients_wait_and_count_it(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    set_quota(admin, QuotaEntity(client_id=topic), **{PRODUCER_RATE: 22_500, CONSUMER_RATE: 22_500})
+    where: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "client_id": topic}
+    began = time.monotonic()
+    with KafkaProducer(**where, linger_ms=0) as producer:
+        for _ in range(13):
+            producer.send(topic, b"x" * 20_000).result(30)
+        sent_s = time.monotonic() - began
+        found = producer.metrics()["producer-metrics"]
+        assert found["produce-throttle-time-max"] > 0  # type: ignore[operator]
+    assert sent_s > 0.6  # 225,000 bytes go at once, and after 240,000 the client waits for 0.67 s
+    began = time.monotonic()
+    with KafkaConsumer(**where, auto_offset_reset="earliest", fetch_max_bytes=30_000) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        size = 0
+        while size < 8 * 20_000:  # of each response a part is cut off, so that the quota is used up sooner
+            size += sum(len(record.value or b"") for found in consumer.poll(1000).values() for record in found)
+            assert time.monotonic() - began < 30
+        metrics = consumer.metrics()["consumer-fetch-manager-metrics"]
+        assert metrics["fetch-throttle-time-max"] > 0  # type: ignore[operator]
+
+
+def test_mutations_of_the_controller(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    """The bucket has 11 s of tokens. It may go below zero once, and then refuses until it is filled up again."""
+    set_quota(admin, QuotaEntity(client_id=topic), **{MUTATION_RATE: 2})
+
+    def create(raw: RawClient, name: str, partitions: int, version: int) -> tuple[int, int]:
+        request = CreateTopicsRequest([CreatableTopic(f"{topic}-{name}", partitions, 1)], 10_000)
+        response = raw.request(request, version)
+        return response.topics[0].error_code, response.throttle_time_ms
+
+    with client(cluster, topic) as raw:
+        assert create(raw, "a", 24, 7) == (0, 0)
+        code, throttle_ms = create(raw, "b", 1, 7)
+        assert (code, 0 < throttle_ms <= 1000) == (Errors.THROTTLING_QUOTA_EXCEEDED, True)
+        began = time.monotonic()
+        code, _ = create(raw, "b", 4, 7)  # the connection was not read until the time was over
+        assert (code, time.monotonic() - began > throttle_ms / 1000 - 0.1) == (0, True)
+        code, throttle_ms = create(raw, "c", 1, 5)  # older clients do not know the error
+        assert (code, throttle_ms > 0) == (0, True)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, client_id=topic) as throttled:
+        throttled.create_topics([NewTopic(f"{topic}-d", 1, 1)], timeout_ms=30_000)  # it waits, and tries again
+
+
+def test_connections_of_an_address(cluster: Cluster, admin: KafkaAdminClient) -> None:
+    set_quota(admin, QuotaEntity(ip="127.0.0.1"), **{CONNECTION_RATE: 1})
+
+    def refused() -> bool:
+        with cluster.raw() as raw:
+            try:
+                raw.request(ApiVersionsRequest(), 0)
+            except (OSError, EOFError):
+                return True
+        return False
+
+    began = time.monotonic()
+    count = 0
+    while not refused():
+        count += 1
+        assert count < 40
+    assert time.monotonic() - began > 0.5  # it is held before it is closed
+    set_quota(admin, QuotaEntity(ip="127.0.0.1"), **{CONNECTION_RATE: 1000})
+    wait_until(lambda: not refused(), 10, "another connection")
+
+
+@pytest.mark.kafka
+@pytest.mark.embedded_only(reason="Kafka's own broker needs no proof of Kafka's tool")
+def test_kafkas_tool(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    command = ("ConfigCommand", "--bootstrap-server", cluster.bootstrap_servers)
+    names = ("--entity-type", "users", "--entity-name", topic, "--entity-type", "clients", "--entity-default")
+    tools().run(*command, *names, "--alter", "--add-config", f"{PRODUCER_RATE}=1024,{REQUEST_PERCENTAGE}=50.5")
+    entity = QuotaEntity(user=topic, client_id=DEFAULT_ENTITY)
+    assert admin.describe_client_quotas() == {entity: {PRODUCER_RATE: 1024, REQUEST_PERCENTAGE: 50.5}}
+    shown = tools().run(*command, *names, "--describe").stdout
+    assert f"{PRODUCER_RATE}=1024.0" in shown
+    tools().run(*command, *names, "--alter", "--delete-config", PRODUCER_RATE)
+    assert admin.describe_client_quotas() == {entity: {REQUEST_PERCENTAGE: 50.5}}
+    refused = tools().run(*command, *names, "--alter", "--add-config", f"{PRODUCER_RATE}=-1", check=False)
+    assert "must be greater than 0" in refused.stdout + refused.stderr
+
+
+def moved(raw: RawClient, topic: str, size: int, wait: Any, now: Any) -> float:
+    """Produce for 75 s. Return the bytes a second after the first 15 s."""
+    began, total = now(), 0
+    while (at := now() - began) < 75:
+        throttle_ms = raw.request(produce(topic, size), 9).throttle_time_ms
+        total += size if at > 15 else 0
+        wait(throttle_ms / 1000)
+    return total / 60
+
+
+def test_a_producer_gets_its_quota_and_no_more(topic: str) -> None:
+    with EmbeddedCluster(
+        data_dir=":memory:", in_thread=True, quotas={QuotaEntity(client_id=topic): {PRODUCER_RATE: 50_000}}
+    ) as cluster:
+        cluster.create_topic(topic)
+        passed = 0.0
+
+        def wait(seconds: float) -> None:
+            nonlocal passed
+            passed += seconds + 0.01
+            cluster.advance_clock(seconds + 0.01)
+
+        with RawClient(cluster.bootstrap_servers, client_id=topic) as raw:
+            rate = moved(raw, topic, 20_000, wait, lambda: passed)
+    assert 0.85 < rate / 50_000 < 1.15
+
+
+@pytest.mark.slow
+def test_a_producer_gets_its_quota_in_real_time(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
+    set_quota(admin, QuotaEntity(client_id=topic), **{PRODUCER_RATE: 50_000})
+    with client(cluster, topic) as raw:
+        rate = moved(raw, topic, 20_000, lambda seconds: None, time.monotonic)
+    assert math.isclose(rate, 50_000, rel_tol=0.15)
