@@ -321,7 +321,7 @@ def _bytes_of(text: str) -> bytes:
 
 
 def _with_checksums(batches: bytes) -> bytes:
-    """Return batches of records whose bytes have been changed, with the checksums of what they are now."""
+    """Return batches of records whose bytes have been changed, with new checksums."""
     data, start = bytearray(batches), 0
     while start < len(data):
         end = start + 12 + int.from_bytes(data[start + 8 : start + 12], "big")
