@@ -26,7 +26,7 @@ from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioPro
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.faces import FACES, faces_of, is_combined
-from tests.support.groups import may_be_used_later
+from tests.support.groups import KINDS_OF_BROKERS, may_be_used_later
 from tests.support.health_watch import HealthWatch
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
@@ -206,14 +206,16 @@ def _is_combination_of_this_run(item: pytest.Item) -> bool:
 
 def _has_face_of_this_run(item: pytest.Item) -> bool:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    if "face" not in parameters or not isinstance(item, pytest.Function):
+    face = parameters.get("face", parameters.get("world"))  # that of the tests of share groups
+    if face not in FACES or not isinstance(item, pytest.Function):
         return True
     swaps = (parameters.get("group_protocol") == "consumer") + (parameters.get("decoder_name") == _OTHER_TWIN)
     axes = (*FACES, "apache", "apache_old", "apache_new", "embedded", "consumer", "native", "pure", "zstd")
     others = [part for part in item.callspec.id.split("-") if part not in axes]
-    return parameters["face"] in faces_of(
+    kinds = [str(parameters[name]) for name in KINDS_OF_BROKERS if name in parameters]
+    return face in faces_of(
         "-".join([item.originalname, *others]),
-        str(parameters.get("cluster_kind", "embedded")),
+        kinds[0] if kinds else "embedded",
         swaps=swaps,
         embedded_only=item.get_closest_marker("embedded_only") is not None or not _on_apache(item),
     )
