@@ -25,8 +25,8 @@ from tests.behaviour.raw_members import Connect, fetch_offset
 from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioProducer
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
-from tests.support.faces import FACES, faces_of
-from tests.support.groups import may_be_used_later
+from tests.support.faces import FACES, faces_of, is_combined
+from tests.support.groups import KINDS_OF_BROKERS, may_be_used_later
 from tests.support.health_watch import HealthWatch
 from tests.support.log_watch import LogWatch
 from tests.support.process import wait_until
@@ -201,20 +201,38 @@ def _with_protocols(kinds: list[Any]) -> list[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out the faces that this run does not use."""
-    items[:] = [item for item in items if _has_face_of_this_run(item)]
+    """Leave out the faces that this run does not use, and the combinations of tests marked ``pairs``."""
+    items[:] = [item for item in items if _has_face_of_this_run(item) and _is_combination_of_this_run(item)]
+
+
+def _is_combination_of_this_run(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("pairs")
+    if mark is None or not isinstance(item, pytest.Function):
+        return True
+    parameters = item.callspec.params
+    values = {each.args[0]: list(each.args[1]) for each in item.iter_markers("parametrize")}
+    return is_combined(
+        (
+            mark.kwargs.get("swap", 0),
+            parameters.get("cluster_kind", "embedded") != "embedded",
+            parameters.get("group_protocol") == "consumer",
+            *(values[name].index(parameters[name]) for name in mark.args),
+        )
+    )
 
 
 def _has_face_of_this_run(item: pytest.Item) -> bool:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    if "face" not in parameters or not isinstance(item, pytest.Function):
+    face = parameters.get("face", parameters.get("world"))  # that of the tests of share groups
+    if face not in FACES or not isinstance(item, pytest.Function):
         return True
     swaps = (parameters.get("group_protocol") == "consumer") + (parameters.get("decoder_name") == _OTHER_TWIN)
     axes = (*FACES, "apache", "apache_old", "apache_new", "embedded", "consumer", "native", "pure", "zstd")
     others = [part for part in item.callspec.id.split("-") if part not in axes]
-    return parameters["face"] in faces_of(
+    kinds = [str(parameters[name]) for name in KINDS_OF_BROKERS if name in parameters]
+    return face in faces_of(
         "-".join([item.originalname, *others]),
-        str(parameters.get("cluster_kind", "embedded")),
+        kinds[0] if kinds else "embedded",
         swaps=swaps,
         embedded_only=item.get_closest_marker("embedded_only") is not None or not _on_apache(item),
     )

@@ -101,6 +101,7 @@ class Steps:
             return self.changed.wait_for(condition, seconds)
 
 
+@pytest.mark.pairs("protocol", "commits")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("commits", ["auto", "manual"])
 def test_members_that_are_killed_at_work_lose_no_record(

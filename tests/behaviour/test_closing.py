@@ -466,6 +466,7 @@ async def wait_for_more(consumer: AsyncKafkaConsumer[Any, Any], has_records: asy
 
 
 @pytest.mark.asyncio
+@pytest.mark.pairs("end", "work")
 @pytest.mark.parametrize("end", ["closes", "cancels", "asks in between"])
 @pytest.mark.parametrize("work", [poll_and_work, iterate_and_work, wait_for_more])
 async def test_another_task_closes(end: str, work: Work, cluster: Cluster, topic: str, group_id: str) -> None:

@@ -79,6 +79,7 @@ def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
     assert group.ledger.repeated.keys() <= {killed.name}
 
 
+@pytest.mark.pairs("strategy")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
     victim: Cluster, topic_name: str, group_id: str, strategy: str
@@ -129,6 +130,7 @@ def test_a_member_that_is_stopped_for_longer_than_its_session_is_fenced(
     assert group.ledger.repeated.keys() <= {frozen.name}
 
 
+@pytest.mark.pairs("strategy", swap=1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_broker_that_is_stopped_for_longer_than_requests_wait(
     victim: Cluster, topic_name: str, group_id: str, strategy: str

@@ -96,7 +96,8 @@ class Play:
 def plays(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Play]:
     """Finished plays by strategy. All plays of the run took place at the same time: they wait more than they work."""
     own = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
-    wanted = sorted({str(item.callspec.params["strategy"]) for item in own})
+    parameters = [item.callspec.params for item in own]
+    wanted = sorted({str(each["strategy"]) for each in parameters if each["cluster_kind"] == cluster.kind})
     seed = int(_SEED) if _SEED else random.SystemRandom().randrange(10**6)
     plays = {strategy: Play(cluster, strategy, seed) for strategy in wanted}
     with ThreadPoolExecutor(len(wanted)) as pool:
@@ -106,6 +107,7 @@ def plays(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Play]:
 
 
 @pytest.mark.timeout(120 + 12 * EVENTS)
+@pytest.mark.pairs("strategy")
 @pytest.mark.parametrize("strategy", JAVA_STRATEGIES)
 def test_members_of_all_clients_come_and_go_and_no_record_is_lost(plays: dict[str, Play], strategy: str) -> None:
     play = plays[strategy]

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 90.0
 
 
+@pytest.mark.pairs("client", "way")
 @pytest.mark.concurrent
 @pytest.mark.parametrize("way", ["close", "drop", "exit"])
 @pytest.mark.parametrize("client", ["producer", "consumer", "admin", "aio producer", "aio consumer", "aio admin"])

@@ -12,7 +12,6 @@ import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.cli import _run
-from pyconsumer.spark.progress import lag_times
 from tests.behaviour.consumer_support import append, read
 from tests.support.cluster import Cluster
 
@@ -147,6 +146,9 @@ def test_the_command_and_spark_show_the_lag_as_time(
     out = capfd.readouterr().out
     assert "lag time" in out
     assert "60 min" in out
+
+    pytest.importorskip("pyspark")
+    from pyconsumer.spark.progress import lag_times
 
     def progress(offsets: dict[int, int]) -> dict[str, Any]:
         return {case.topic: {str(number): offset for number, offset in offsets.items()}}

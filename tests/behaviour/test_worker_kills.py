@@ -74,6 +74,7 @@ def work_and_kill(
     return calls
 
 
+@pytest.mark.pairs("way")
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_killed_workers_lose_no_record_and_keep_the_order_of_keys(
@@ -82,6 +83,7 @@ def test_killed_workers_lose_no_record_and_keep_the_order_of_keys(
     work_and_kill(cluster, make_topic(2), group_id, tmp_path / "ledger", way, "classic")
 
 
+@pytest.mark.pairs("way", swap=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_results_of_killed_workers_are_there_exactly_once(
@@ -96,6 +98,7 @@ def test_results_of_killed_workers_are_there_exactly_once(
         assert of_key == sorted(of_key)
 
 
+@pytest.mark.pairs("way", "exactly_once")
 @pytest.mark.slow
 @pytest.mark.embedded_only(reason="sessions of this protocol are shortened by a setting of a broker of its own")
 @pytest.mark.parametrize("exactly_once", [False, True])

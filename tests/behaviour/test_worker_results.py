@@ -97,6 +97,7 @@ def committed_of(cluster: Cluster, group_id: str, topic: str, partitions: int) -
     return list(found.values())
 
 
+@pytest.mark.pairs("how", "exactly_once")
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("how", POOLS)
 def test_returned_records_are_sent_in_the_order_of_their_key(
@@ -114,6 +115,7 @@ def test_returned_records_are_sent_in_the_order_of_their_key(
     assert sum(offset or 0 for offset in committed_of(cluster, group_id, topic, 2)) >= COUNT
 
 
+@pytest.mark.pairs("how", "exactly_once")
 @pytest.mark.parametrize("how", ["threads", "processes", "tasks"])
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_a_batch_returns_records_for_all_of_it(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyconsumer.broker.ports import HeldPorts, hold_port
+from pyconsumer.protocol.records.crc import crc32c
 from tests.support.certificates import Certificates
 from tests.support.java import KafkaTools, properties, tools
 from tests.support.process import GuardedProcess
@@ -124,10 +125,18 @@ class ApacheKafka:
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = self.folder / "server.properties"
         settings.write_text(properties(self._settings()))
-        if not (self.data_folder / "meta.properties").exists():
-            quorum = self.quorum.initial_controllers if self.quorum else "--standalone"
-            cluster_id = self.quorum.cluster_id if self.quorum else _fresh_id()
-            self.tools.run("StorageTool", "format", quorum, f"--cluster-id={cluster_id}", "-c", str(settings))
+        if (self.data_folder / "meta.properties").exists():
+            return
+        usual = not self.quorum and not any(name.startswith(_OF_FORMATS) for name in self.config)
+        key = (self.version, self.node_id)
+        if usual and key in _formatted:
+            _formatted[key].write(self.data_folder, self.ports["CONTROLLER"])
+            return
+        quorum = self.quorum.initial_controllers if self.quorum else "--standalone"
+        cluster_id = self.quorum.cluster_id if self.quorum else _fresh_id()
+        self.tools.run("StorageTool", "format", quorum, f"--cluster-id={cluster_id}", "-c", str(settings))
+        if usual:
+            _formatted[key] = _Formatted.read(self.data_folder, self.ports["CONTROLLER"])
 
     def launch(self) -> None:
         """Start the process without waiting for it."""
@@ -266,6 +275,62 @@ class ApacheKafka:
                 "ssl.client.auth": "none",
             }
         return settings | self.config
+
+
+#: Settings that the files depend on with which a node begins.
+_OF_FORMATS = ("unstable.", "log.dir", "metadata.", "controller.", "process.", "node.")
+
+
+@dataclass(frozen=True)
+class _Formatted:
+    """The files that StorageTool has made for one node, from which those of further ones are made without Java."""
+
+    files: dict[Path, bytes]  #: by path in the data folder
+    port: int  #: of the controller
+    directory_id: str
+    cluster_id: str
+
+    @classmethod
+    def read(cls, data_folder: Path, port: int) -> _Formatted:
+        """Keep the files of a node that has just been formatted."""
+        paths = (path for path in data_folder.rglob("*") if path.is_file())
+        files = {path.relative_to(data_folder): path.read_bytes() for path in paths}
+        ids = dict(re.findall(r"^(directory|cluster)\.id=(.*)$", files[Path("meta.properties")].decode(), re.MULTILINE))
+        return cls(files, port, ids["directory"], ids["cluster"])
+
+    def write(self, data_folder: Path, port: int) -> None:
+        """Write the files of another node, with ids and a port of its own."""
+        directory_id, cluster_id = _fresh_id(), _fresh_id()
+        changes = {
+            self.directory_id.encode(): directory_id.encode(),
+            self.cluster_id.encode(): cluster_id.encode(),
+            _bytes_of(self.directory_id): _bytes_of(directory_id),
+            b"localhost" + self.port.to_bytes(2, "big"): b"localhost" + port.to_bytes(2, "big"),
+        }
+        for path, content in self.files.items():
+            for old, new in changes.items():
+                content = content.replace(old, new)
+            file = data_folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(_with_checksums(content) if file.suffix == ".checkpoint" else content)
+
+
+def _bytes_of(text: str) -> bytes:
+    """Return the bytes of an id in Kafka's text form."""
+    return base64.urlsafe_b64decode(f"{text}==")
+
+
+def _with_checksums(batches: bytes) -> bytes:
+    """Return batches of records whose bytes have been changed, with new checksums."""
+    data, start = bytearray(batches), 0
+    while start < len(data):
+        end = start + 12 + int.from_bytes(data[start + 8 : start + 12], "big")
+        data[start + 17 : start + 21] = crc32c(bytes(data[start + 21 : end])).to_bytes(4, "big")
+        start = end
+    return bytes(data)
+
+
+_formatted: dict[tuple[str, int], _Formatted] = {}
 
 
 @dataclass(frozen=True)

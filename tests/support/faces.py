@@ -5,14 +5,18 @@ a test has one face on the embedded broker and the other on Apache Kafka. Its se
 decoder swap them: so each test meets both faces, and each face meets each broker, protocol and decoder, without the
 product of all. A test without Apache Kafka uses both. Both faces have the same core, and the broker cannot see which of
 them sends a request. By default each test uses both on each broker.
+
+Tests marked ``pairs`` have other axes that do not depend on each other. By default they run in all combinations. With
+either choice they run in every second one, in which each value of an axis still meets each value of the others.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterable
 
-__all__ = ["FACES", "faces_of"]
+__all__ = ["FACES", "faces_of", "is_combined"]
 
 FACES = ("blocking", "asyncio")
 
@@ -40,3 +44,15 @@ def faces_of(
         return FACES
     first = zlib.crc32(test.encode()) + swaps + (choice == "pairs" and broker != "embedded")
     return (FACES[first % 2],)
+
+
+def is_combined(indices: Iterable[int], choice: str | None = None) -> bool:
+    """Return if a test marked ``pairs`` runs with this combination of values.
+
+    Args:
+        indices: of its values, each within its axis.
+        choice: in place of the environment's.
+    """
+    if choice is None:
+        choice = os.environ.get("PYCONSUMER_FACES", "")
+    return not choice or sum(indices) % 2 == 0

@@ -24,6 +24,8 @@ from tests.support.process import descendants
 #: A test that takes longer is to be made cheaper or marked ``slow``. It is reported and does not fail: machines differ.
 SLOW_S = 2.0
 _MOST_LISTED = 20
+#: Keywords that are read in reports, here and by pytest. A report goes to another process with all of its keywords.
+_READ_KEYWORDS = ("slow", "skip", "pytestmark")
 
 
 def cpu_seconds(*, with_living: bool = False) -> float:
@@ -136,6 +138,7 @@ class _Plugin:
         report = yield
         now = self._cpu()
         report.cpu_s = now - self._cpu_s  # goes along to the process that reports
+        report.keywords = {name: report.keywords[name] for name in _READ_KEYWORDS if name in report.keywords}
         self._cpu_s = now
         return report
 

@@ -6,7 +6,10 @@ from typing import Final
 
 import pytest
 
-__all__ = ["broker_of", "group_of", "may_be_used_later"]
+__all__ = ["KINDS_OF_BROKERS", "broker_of", "group_of", "may_be_used_later"]
+
+#: Parameters that name a kind of broker: of the run's own brokers, and of those of the tests of share groups.
+KINDS_OF_BROKERS: Final = ("cluster_kind", "sharing")
 
 _SPARK, _SEVERAL_BROKERS, _APACHE, _EMBEDDED, _CHOSEN, _NONE = range(6)  # ranks
 _IN_ONE_GROUP: Final = ("apache_old", "apache_new")
@@ -32,7 +35,7 @@ def broker_of(item: pytest.Item) -> str | None:
     fixtures = getattr(item, "fixturenames", ())
     callspec = getattr(item, "callspec", None)
     kinds = {name for name in ("apache", "apache_old", "apache_new", "embedded") if name in fixtures}
-    kinds.add(callspec.params.get("cluster_kind", "") if callspec else "")
+    kinds |= {callspec.params.get(name, "") for name in KINDS_OF_BROKERS} if callspec else set()
     for kind in ("apache_old", "apache_new", "apache"):
         if kind in kinds:
             return kind

@@ -150,7 +150,10 @@ def test_pkcs12_stores(
 
 
 @pytest.mark.skipif(shutil.which("keytool") is None, reason="there is no keytool")
-def test_a_jks_store_is_refused_with_the_command_that_converts_it(certificates: Certificates, tmp_path: Path) -> None:
+def test_a_jks_store_is_refused_with_the_command_that_converts_it(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # keytool is Java
     path = tmp_path / "trust.jks"
     command = ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(certificates.ca_pem)]
     login = ["-storetype", "JKS", "-storepass", "changeit", "-keystore", str(path)]

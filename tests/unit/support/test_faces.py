@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from tests.support.faces import FACES, faces_of
+from tests.support.faces import FACES, faces_of, is_combined
 
 TESTS = [f"test_{number}" for number in range(200)]
 
@@ -47,3 +49,13 @@ def test_faces_alternate_on_every_broker() -> None:
 def test_a_choice_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="PYCONSUMER_FACES is 'both', not 'alternate' or 'pairs'"):
         faces_of("test_it", "embedded", "both")
+
+
+@pytest.mark.parametrize("sizes", [(6, 3, 2), (4, 2, 2), (3, 3, 2, 2)])
+def test_each_pair_of_values_is_in_half_of_the_combinations(sizes: tuple[int, ...]) -> None:
+    every = list(itertools.product(*map(range, sizes)))
+    assert all(is_combined(each, "") for each in every)
+    found = [each for each in every if is_combined(each, "pairs")]
+    assert len(found) == len(every) // 2
+    for one, other in itertools.combinations(range(len(sizes)), 2):
+        assert len({(each[one], each[other]) for each in found}) == sizes[one] * sizes[other]
