@@ -16,6 +16,7 @@ import pytest
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, RecordProgress, TopicPartition
 from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.clock import checked_timestamp, seconds_of
+from pyconsumer.quotas import QuotaEntity
 from pyconsumer.testing import AsyncMockConsumer, MockConsumer, MockProducer, make_record
 
 T0 = TopicPartition("t", 0)
@@ -98,7 +99,7 @@ _ARGUMENTS: dict[str, Any] = {
 _OF_CALL: dict[tuple[str, str], Any] = {
     ("list_offsets", "partitions"): {T0: 1},
     ("first_records", "offsets"): {T0: 1},
-    ("alter_client_quotas", "alterations"): {},
+    ("alter_client_quotas", "alterations"): {QuotaEntity(user="u"): {"producer_byte_rate": 1.0}},
 }
 
 

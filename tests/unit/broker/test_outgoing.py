@@ -476,7 +476,6 @@ class Peer:
             logs=SimpleNamespace(folder=folder),
             faults=None,
             authorizer=None,
-            rates=SimpleNamespace(active=False),
             controller=SimpleNamespace(features={}, features_epoch=0),
         )
         broker.clock = SimpleNamespace(now=lambda: 0.0, wall_ms=lambda: 0)
