@@ -115,9 +115,8 @@ def describe_all(
 ) -> Steps[dict[str, GroupDescription | KafkaError]]:
     """Describe groups of the classic or of the consumer protocol (KIP-848), and share groups (KIP-932).
 
-    An error of a group is its result.
-
-    The error is ``GroupIdNotFoundError`` if there is no such group, or if it has another type.
+    An error of a group is its result. It is ``GroupIdNotFoundError`` if there is no such group, or if it has another
+    type.
     """
     classic = yield from _ask(
         calls,
@@ -149,9 +148,10 @@ def describe_all(
         )
     except UnsupportedVersionError:
         return classic
-    shared = [group_id for group_id, found in others.items() if isinstance(found, GroupIdNotFoundError)]
+    found = {**classic, **_known(others)}
+    shared = [group_id for group_id, one in others.items() if isinstance(one, GroupIdNotFoundError)]
     if not shared:
-        return {**classic, **others}
+        return found
     from pyconsumer.protocol.messages import share_group_describe  # few programs need it
 
     try:
@@ -169,10 +169,14 @@ def describe_all(
             what="describing groups",
         )
     except UnsupportedVersionError:
-        last = {}
+        return found
     # If there is no such group at all, the older error says so.
-    last = {group_id: found for group_id, found in last.items() if not isinstance(found, GroupIdNotFoundError)}
-    return {**classic, **others, **last}
+    return {**found, **{name: one for name, one in _known(last).items() if not isinstance(one, GroupIdNotFoundError)}}
+
+
+def _known(found: Mapping[str, Result | KafkaError]) -> dict[str, Result | KafkaError]:
+    """Return the results without those of groups whose type the coordinator does not serve. It says so for each."""
+    return {group_id: one for group_id, one in found.items() if not isinstance(one, UnsupportedVersionError)}
 
 
 def _ask(

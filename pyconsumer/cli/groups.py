@@ -212,11 +212,8 @@ def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool = Fals
 def _print(out: Console, group: GroupDescription, rows: list[Row], *, lag_time: bool = False) -> None:
     node = group.coordinator
     kind = f"type {group.group_type or 'unknown'}"
-    if group.protocol_type not in (
-        "",
-        "consumer",
-        "share",
-    ):  # a classic group may be of other things, such as Connect's workers
+    # A classic group may be of other things, such as Connect's workers.
+    if group.protocol_type not in ("", "consumer", "share"):
         kind += f", protocol type {group.protocol_type}"
     if group.epoch is not None:
         kind += f", epoch {group.epoch}"

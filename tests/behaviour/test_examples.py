@@ -73,7 +73,7 @@ _OUTPUT = {
     ),
 }
 #: What is logged, where something is.
-_LOGGED = {"dead_letters.py": r"(skipped a record: .*\n){2}"}
+_LOGGED = {"dead_letters.py": r"(\[client_id=\S+, group_id=thermometer\] skipped a record: .*\n){2}"}
 #: Those with tests of their own, below or in test_example_logins.py.
 _OTHERS = {
     "azure_login.py",  # tests/unit/test_logins.py

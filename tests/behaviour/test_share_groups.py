@@ -77,7 +77,10 @@ def test_a_share_group_is_listed_and_described(world: ShareWorld, admin: KafkaAd
 
     def is_assigned() -> bool:
         consumer.poll(timeout_ms=200)
-        members = admin.describe_groups([world.group])[world.group].members
+        try:
+            members = admin.describe_groups([world.group])[world.group].members
+        except GroupIdNotFoundError:
+            return False  # the first heartbeat is on its way
         return len(members) == 1 and len(members[0].assignment) == 2
 
     wait_until(is_assigned, 20, "the member has both partitions")

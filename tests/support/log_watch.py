@@ -32,9 +32,8 @@ class LogWatch(logging.Handler):
         self.lines += 1
         text = record.getMessage()
         client_id, group_id = getattr(record, "client_id", None), getattr(record, "group_id", None)
-        label = text.partition("] ")[0]
-        named = client_id and text.startswith("[") and f"client_id={client_id}" in label
-        if not named or (group_id and f"group_id={group_id}" not in label):
+        named = client_id and text.startswith(f"[client_id={client_id}")
+        if not named or (group_id and f", group_id={group_id}] " not in text):
             self.nameless.append(f"{record.name} {record.module}:{record.lineno}: {text}")
 
     def take(self) -> list[str]:

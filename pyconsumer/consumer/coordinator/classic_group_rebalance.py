@@ -591,7 +591,9 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
         for assignor in assignors:
             assignor.configure(config, clock)
         if config.rebalance_delay_ms and not any(isinstance(a, CooperativeStickyDelayedAssignor) for a in assignors):
-            _log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
+            coordinator_client.core.log.warning(
+                "rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed"
+            )
         steps = RebalanceSteps(
             coordinator_client,
             client,

@@ -17,7 +17,7 @@ AIMS = {
     "a record, from the socket to the user": 18,
     "a commit, in the client": 16,
     "a commit, in the broker": 15,
-    "a rebalance, above the socket": 15,
+    "a rebalance, above the socket": 16,
     "a Spark batch, in pyconsumer.spark": 9,
 }
 
