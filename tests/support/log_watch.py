@@ -32,7 +32,7 @@ class LogWatch(logging.Handler):
         self.lines += 1
         text = record.getMessage()
         client_id, group_id = getattr(record, "client_id", None), getattr(record, "group_id", None)
-        named = client_id and text.startswith(f"[client_id={client_id}")
+        named = client_id and text.startswith("[") and f"client_id={client_id}" in text  # after group_instance_id
         if not named or (group_id and f", group_id={group_id}] " not in text):
             self.nameless.append(f"{record.name} {record.module}:{record.lineno}: {text}")
 

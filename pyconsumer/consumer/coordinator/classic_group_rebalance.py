@@ -28,7 +28,6 @@ from pyconsumer.assignors import (
     common_protocol,
     resolve,
 )
-from pyconsumer.background_log import Log
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership, RebalanceReport
 from pyconsumer.consumer.coordinator.classic_group_state import (
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassicGroupProtocol", "RebalanceSteps", "metadata_snapshot", "perform_assignment", "read_members"]
 
-_log = Log("pyconsumer.consumer.coordinator")
 
 T = TypeVar("T")
 
