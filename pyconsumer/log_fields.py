@@ -77,13 +77,12 @@ def label_of(client_id: str | None, group_id: str | None) -> str:
 def _names_in(frame: FrameType) -> list[Names]:
     names = frame.f_locals
     owner = names.get("self")
+    settings_of_call = [names.get(name) for name in _SETTINGS]  # where an object is being made, it has none yet
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         names.clear()  # before 3.13 the frame keeps this copy, and with it each object that the function has dropped
-    if owner is None or not type(owner).__module__.startswith("pyconsumer."):
-        return []
+    is_ours = owner is not None and type(owner).__module__.startswith("pyconsumer.")
     found: list[Names] = []
-    for name in _SETTINGS:
-        settings = getattr(owner, name, None)
+    for settings in [*([getattr(owner, name, None) for name in _SETTINGS] if is_ours else []), *settings_of_call]:
         client_id = getattr(settings, "client_id", None)
         if isinstance(client_id, str):
             group_id = getattr(settings, "group_id", None)
