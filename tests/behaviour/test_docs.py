@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from pyconsumer.broker.ports import hold_port
+from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.process import run
 
@@ -27,7 +28,8 @@ def _blocks(page: str) -> list[tuple[str, str]]:
     return [(found[1], found[2]) for found in _FENCE.finditer((ROOT / page).read_text(encoding="utf-8"))]
 
 
-def _run_python(page: str, folder: Path, servers: str) -> None:
+def _run_python(page: str, folder: Path, servers: str, files: Mapping[str, Path] | None = None) -> None:
+    """Run the code of a page. ``files`` are those that it names."""
     script: list[str] = []
     wanted: list[str | None] = []
     for language, text in _blocks(page):
@@ -37,8 +39,11 @@ def _run_python(page: str, folder: Path, servers: str) -> None:
             wanted.append(None)
         elif language == "text" and wanted:  # before the first program it is what a command prints
             wanted[-1] = text
+    whole = f"print({_MARK!r}, flush=True)\n".join(script).replace("localhost:9092", servers)
+    for name, path in (files or {}).items():
+        whole = whole.replace(f'"{name}"', repr(str(path)))
     program = folder / "page.py"
-    program.write_text(f"print({_MARK!r}, flush=True)\n".join(script).replace("localhost:9092", servers), "utf-8")
+    program.write_text(whole, "utf-8")
     finished = run([sys.executable, "-W", "error", str(program)], timeout_s=90, cwd=ROOT).check()
     printed = re.split(rf"^{_MARK}\n", finished.stdout, flags=re.MULTILINE)
     assert len(printed) == len(wanted)
@@ -66,8 +71,9 @@ def test_the_code_of_the_page_about_work_runs(tmp_path: Path, new_cluster: Calla
 @pytest.mark.parametrize(
     "page", ["docs/observability.md", "docs/operations.md", "docs/porting.md", "docs/schemas.md", "docs/security.md"]
 )
-def test_the_code_of_a_page_runs(page: str, tmp_path: Path) -> None:
-    _run_python(page, tmp_path, "not-used:1")
+def test_the_code_of_a_page_runs(page: str, tmp_path: Path, certificates: Certificates) -> None:
+    files = {"server.pem": certificates.server_pem, "clients-ca.pem": certificates.ca_pem}
+    _run_python(page, tmp_path, "not-used:1", files)
 
 
 @pytest.mark.slow

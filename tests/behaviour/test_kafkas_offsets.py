@@ -116,7 +116,7 @@ def test_kafkas_partition_is_used_compacted_added_to_and_still_kafkas(
     written_by_kafka = list(iter_records(gzip.decompress(LOG.read_bytes())))
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         listed = {group.group_id for group in admin.list_groups()}
-        assert listed == {"dynamic", "static", "left", "tools", "transactional", "modern", "pattern"}
+        assert listed == {"dynamic", "static", "left", "tools", "transactional", "modern", "pattern", "shared"}
         check_groups(admin)
         with pytest.raises(errors.GroupIdNotFoundError):
             admin.describe_groups(["gone"])
