@@ -132,50 +132,44 @@ def describe_all(
     if not newer:
         return classic
     # To the older request a newer group does not exist; a broker without such groups may not know the newer one.
-    try:
-        others = yield from _ask(
-            calls,
-            newer,
+    others = yield from _ask(
+        calls,
+        newer,
+        deadline,
+        lambda node, some: calls.send(
+            node,
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=some),
             deadline,
-            lambda node, some: calls.send(
-                node,
-                ApiKey.CONSUMER_GROUP_DESCRIBE,
-                consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=some),
-                deadline,
-            ),
-            _described(_read_newer, calls),
-            what="describing groups",
-        )
-    except UnsupportedVersionError:
-        return classic
+        ),
+        _described(_read_newer, calls),
+        what="describing groups",
+    )
     found = {**classic, **_known(others)}
     shared = [group_id for group_id, one in others.items() if isinstance(one, GroupIdNotFoundError)]
     if not shared:
         return found
     from pyconsumer.protocol.messages import share_group_describe  # few programs need it
 
-    try:
-        last = yield from _ask(
-            calls,
-            shared,
+    last = yield from _ask(
+        calls,
+        shared,
+        deadline,
+        lambda node, some: calls.send(
+            node,
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            share_group_describe.ShareGroupDescribeRequest(group_ids=some),
             deadline,
-            lambda node, some: calls.send(
-                node,
-                ApiKey.SHARE_GROUP_DESCRIBE,
-                share_group_describe.ShareGroupDescribeRequest(group_ids=some),
-                deadline,
-            ),
-            _described(_read_shared, calls),
-            what="describing groups",
-        )
-    except UnsupportedVersionError:
-        return found
+        ),
+        _described(_read_shared, calls),
+        what="describing groups",
+    )
     # If there is no such group at all, the older error says so.
     return {**found, **{name: one for name, one in _known(last).items() if not isinstance(one, GroupIdNotFoundError)}}
 
 
 def _known(found: Mapping[str, Result | KafkaError]) -> dict[str, Result | KafkaError]:
-    """Return the results without those of groups whose type the coordinator does not serve. It says so for each."""
+    """Return the results without those of groups whose type the coordinator does not serve."""
     return {group_id: one for group_id, one in found.items() if not isinstance(one, UnsupportedVersionError)}
 
 
@@ -191,7 +185,8 @@ def _ask(
 ) -> Steps[dict[str, Result | KafkaError]]:
     """Ask the coordinators of groups, all at once, until each group has a result. An error of a group is its result.
 
-    A group with a retriable error is asked for again, and its coordinator is looked up again.
+    A group with a retriable error is asked for again, and its coordinator is looked up again. A coordinator that does
+    not answer costs its own groups their results, and no others.
 
     Args:
         ask: queues a request to a node about some of its groups.
@@ -200,16 +195,23 @@ def _ask(
         most: the largest number of groups in a request.
 
     Raises:
-        KafkaError: an error of a whole request that is not retriable. KafkaTimeoutError: the time is up.
+        KafkaError: the coordinators could not be asked for, and no retry helps.
     """
     found: dict[str, Result | KafkaError] = {}
     pending = list(dict.fromkeys(group_ids))
     failures = 0
+    late: KafkaTimeoutError | None = None
     while pending:
+        try:
+            nodes = yield from calls.coordinators(pending, deadline)
+        except KafkaTimeoutError as error:
+            late = error
+            break
+        results: dict[str, Result | KafkaError] = {}
         by_node: dict[int, list[str]] = {}
-        for group_id, node in (yield from calls.coordinators(pending, deadline)).items():
+        for group_id, node in nodes.items():
             if isinstance(node, KafkaError):
-                found[group_id] = node
+                results[group_id] = node
             else:
                 by_node.setdefault(node, []).append(group_id)
         sent = [
@@ -217,28 +219,32 @@ def _ask(
             for node, owned in by_node.items()
             for some in (owned[at : at + most] for at in range(0, len(owned), most))
         ]
-        pending = []
-        last: KafkaError | None = None
         for node, some, future in sent:
-            response = yield from calls.settle(future, deadline, what)
+            response: ClientResponse | KafkaError
+            if late is None or future.done:
+                try:
+                    response = yield from calls.settle(future, deadline, what)
+                except KafkaTimeoutError as error:
+                    response = late = error
+            else:
+                response = late
             for group_id in some:
                 if isinstance(response, KafkaError):
-                    if not response.retriable or failures >= calls.retries:
-                        raise response
-                    result: Result | KafkaError = response
+                    results[group_id] = response
                 else:
-                    result = read(node, response.message, group_id)
-                if isinstance(result, KafkaError) and result.retriable and failures < calls.retries:
-                    last = result
-                    pending.append(group_id)
-                else:
-                    found[group_id] = result
-        if last is not None:
+                    results[group_id] = read(node, response.message, group_id)
+        again = failures < calls.retries and late is None
+        pending = [name for name, one in results.items() if again and isinstance(one, KafkaError) and one.retriable]
+        found.update((name, one) for name, one in results.items() if name not in pending)
+        if pending:
             try:
                 yield from calls.pause(failures, deadline)
             except KafkaTimeoutError:
-                raise KafkaTimeoutError(f"{what} did not succeed in time: {last}") from last
+                late = KafkaTimeoutError(f"{what} did not succeed in time: {results[pending[0]]}")
+                break
             failures += 1
+    if late is not None:
+        found.update(dict.fromkeys(pending, late))
     return found
 
 
@@ -450,12 +456,14 @@ def offsets_of(
         return {tp: offset for tp, offset in found.offsets.items() if offset is not None}
 
     what = "reading the offsets of groups"
-    if len(wanted) > 1:
-        try:
-            return (yield from _ask(calls, wanted, deadline, ask(FIRST_VERSION_WITH_GROUPS), read, what=what))
-        except UnsupportedVersionError:
-            pass
-    return (yield from _ask(calls, wanted, deadline, ask(0), read, what=what, most=1))
+    found: dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError] = {}
+    left = list(wanted)
+    if len(left) > 1:
+        found = yield from _ask(calls, left, deadline, ask(FIRST_VERSION_WITH_GROUPS), read, what=what)
+        left = [group_id for group_id, one in found.items() if isinstance(one, UnsupportedVersionError)]
+    if left:
+        found.update((yield from _ask(calls, left, deadline, ask(0), read, what=what, most=1)))
+    return found
 
 
 def commit_offsets(

@@ -6,16 +6,16 @@ answer, and nothing is asked for between scrapes.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient
+from pyconsumer.admin import GroupDescription, KafkaAdminClient, groups
+from pyconsumer.admin.client import run_steps
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 __all__ = ["GroupLags", "export"]
+
+R = TypeVar("R")
 
 _UNKNOWN = -1
 #: The metrics of kafka_exporter for groups, with their labels.
@@ -114,24 +116,14 @@ class GroupLags:
 
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
         admin, timeout_ms = self._admin, self._timeout_ms
-        described = self._described()
-        committed = admin.list_offsets_of_groups(described, timeout_ms=timeout_ms)
+        names = self._names()
+        described = _good(run_steps(admin, lambda calls, until: groups.describe_all(calls, names, until), timeout_ms))
+        wanted: dict[str, None] = dict.fromkeys(described)
+        committed = _good(run_steps(admin, lambda calls, until: groups.offsets_of(calls, wanted, until), timeout_ms))
         partitions = {tp for offsets in committed.values() for tp in offsets}
         partitions |= {tp for group in described.values() for member in group.members for tp in member.assignment}
         ends = ends_of(admin, sorted(partitions), timeout_ms)
-        return [(group, rows_of(group, committed[name], ends)) for name, group in described.items()]
-
-    def _described(self) -> dict[str, GroupDescription]:
-        names = self._names()
-        try:
-            return self._admin.describe_groups(names, timeout_ms=self._timeout_ms)
-        except GroupIdNotFoundError:
-            pass
-        found: dict[str, GroupDescription] = {}
-        for name in self._names():  # one was deleted just now, or is no group of consumers
-            with contextlib.suppress(GroupIdNotFoundError):
-                found |= self._admin.describe_groups([name], timeout_ms=self._timeout_ms)
-        return found
+        return [(described[name], rows_of(described[name], offsets, ends)) for name, offsets in committed.items()]
 
     def _names(self) -> list[str]:
         return [
@@ -141,6 +133,23 @@ class GroupLags:
             and self._include.fullmatch(listed.group_id)
             and not self._exclude.fullmatch(listed.group_id)
         ]
+
+
+def _good(results: Mapping[str, R | KafkaError]) -> dict[str, R]:
+    """Return the results of groups. Errors are printed, apart from those of groups that were deleted just now.
+
+    Raises:
+        KafkaError: no group has a result.
+    """
+    good = {name: one for name, one in results.items() if not isinstance(one, KafkaError)}
+    errors = [
+        one for one in results.values() if isinstance(one, KafkaError) and not isinstance(one, GroupIdNotFoundError)
+    ]
+    if errors and not good:
+        raise errors[0]
+    for text in sorted({str(error) for error in errors}):
+        click.echo(f"Error: {text}", err=True)
+    return good
 
 
 def _add(families: dict[str, Any], group: GroupDescription, rows: list[Row], *, lag_time: bool) -> None:

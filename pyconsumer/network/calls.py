@@ -423,10 +423,11 @@ class Calls:
     def coordinators(self, group_ids: Sequence[str], deadline: float) -> Steps[dict[str, int | KafkaError]]:
         """Return the node that coordinates each group, or the group's error.
 
-        One request asks for all groups (KIP-699). Brokers before 3.0 are asked for one group at a time.
+        One request asks for all groups (KIP-699). It is repeated only if it found no coordinator at all, so the error
+        of a group may be retriable. Brokers before 3.0 are asked for one group at a time.
 
         Raises:
-            KafkaTimeoutError: a group had no coordinator in time.
+            KafkaError: the request failed, and no retry helps. KafkaTimeoutError: nothing was found in time.
         """
         from pyconsumer.protocol.messages.find_coordinator import (
             FIRST_VERSION_WITH_KEYS,
@@ -445,10 +446,9 @@ class Calls:
                 try:
                     found[group_id] = read_coordinator(group_id, FIRST_VERSION_WITH_KEYS, response).node_id
                 except KafkaError as error:
-                    if error.retriable:
-                        return error
                     found[group_id] = error
-            return None
+            errors = [one for one in found.values() if isinstance(one, KafkaError) and one.retriable]
+            return errors[0] if len(errors) == len(found) else None
 
         try:
             yield from self.call(
@@ -462,8 +462,14 @@ class Calls:
             )
         except UnsupportedVersionError:
             for group_id in group_ids:
-                node = yield from self.coordinator(group_id)(deadline)
-                found[group_id] = -1 if node is None else node
+                try:
+                    node = yield from self.coordinator(group_id)(deadline)
+                except KafkaTimeoutError:
+                    raise
+                except KafkaError as error:
+                    found[group_id] = error
+                else:
+                    found[group_id] = -1 if node is None else node
         for node in {node for node in found.values() if isinstance(node, int)}:
             yield from self.node(node)(deadline)
         return found

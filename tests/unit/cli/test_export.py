@@ -22,10 +22,7 @@ def test_a_scrape_that_waits_for_another_one_ends_in_time(capsys: pytest.Capture
             end.wait(30)
             return []
 
-        def describe_groups(self, *_: Any, **__: Any) -> dict[str, Any]:
-            return {}
-
-        def list_offsets_of_groups(self, *_: Any, **__: Any) -> dict[str, Any]:
+        def _run(self, *_: Any, **__: Any) -> dict[str, Any]:
             return {}
 
         def list_offsets(self, *_: Any, **__: Any) -> dict[Any, Any]:
