@@ -114,8 +114,6 @@ class FetchBuffer:
             if marks is None:
                 marks = fetch.state.start_lag_marks(kept=not self._subscriptions.commits_by_position)
             marks.waiting[0] = fetch.cursor.next_timestamp
-            if len(marks.all) > MOST_MARKS:
-                marks.thin()
         is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
         frame = fetch.frame
         if frame is None:
@@ -530,6 +528,8 @@ class FetchBuffer:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
                 if marks is not None and marks.kept:  # no call of Python for each poll
                     marks.all.append((position, None if hidden else marks.waiting[0]))
+                    if len(marks.all) > MOST_MARKS:
+                        marks.thin()
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))

@@ -14,7 +14,7 @@ Rules
 4. Without a group, and for a group whose offsets a transaction commits, a record counts as committed once it has been
    returned.
 5. The application's thread writes. Any thread reads: marks are copied in one step.
-6. If there are more than :data:`MOST_MARKS` when records arrive, because nothing is committed, every second one is
+6. If there are more than :data:`MOST_MARKS` when one is added, because nothing is committed, every second one is
    dropped, and never the first.
 """
 
@@ -53,6 +53,11 @@ class LagMarks:
         self.all: list[tuple[int, int | None]] = []
         self.waiting: list[int | None] = [None]
 
+    def stop(self) -> None:
+        """Keep no marks from now on (rule 4)."""
+        self.kept = False
+        self.all.clear()
+
     def thin(self) -> None:
         """Drop every second mark (rule 6)."""
         del self.all[1:-1:2]
@@ -60,8 +65,12 @@ class LagMarks:
     def forget_before(self, committed: int) -> None:
         """Forget the marks of records that are committed."""
         marks = self.all
-        while len(marks) > 1 and marks[1][0] <= committed:
-            del marks[0]
+        passed = 0
+        for position, _ in tuple(marks[1:]):
+            if position > committed:
+                break
+            passed += 1
+        del marks[:passed]
 
     def cut(self, position: int | None) -> None:
         """Forget the fetched records, and the marks from a position on: reading continues there. None: all of them."""

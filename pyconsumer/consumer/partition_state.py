@@ -35,7 +35,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
-from pyconsumer.consumer.lag_time import LagMarks, age_of
+from pyconsumer.consumer.lag_time import MOST_MARKS, LagMarks, age_of
 from pyconsumer.consumer.record_counters import PartitionCounters
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.metrics.windows import Windows
@@ -265,6 +265,8 @@ class TopicPartitionState:
         """Note that iteration has taken the records from the position on."""
         if self.lag_marks is not None and self.lag_marks.kept and self.position is not None:
             self.lag_marks.all.append((self.position, self.lag_marks.waiting[0]))
+            if len(self.lag_marks.all) > MOST_MARKS:
+                self.lag_marks.thin()
 
     def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
         """Return new counters of the partition's lag, because its first records have been returned."""

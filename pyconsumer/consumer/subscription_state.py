@@ -484,6 +484,9 @@ class SubscriptionState:
     def count_by_position(self) -> None:
         """From now on, records that were returned count as committed for the lag."""
         self.commits_by_position = True
+        for state in self._assignment.values():
+            if state.lag_marks is not None:
+                state.lag_marks.stop()
 
     def note_in_hand(self, begins: Mapping[TopicPartitionState, int]) -> None:
         """Store the offsets at which the records begin that the application may still be working on (rule 9)."""

@@ -19,6 +19,7 @@ from typing import Any, Final
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.schema import DECODE_ERROR
 from pyconsumer.spark.schema import HEADERS as HEADER_COLUMN
+from pyconsumer.spark.typed_rows import TYPED
 
 __all__ = ["HEADERS", "split_batches"]
 
@@ -86,7 +87,7 @@ def split_batches(
 
 
 def _check(frame: Any) -> None:
-    needed = [*_NEEDED, *(f"{side}_bytes" for side in ("key", "value") if _is_typed(frame, side))]
+    needed = [*_NEEDED, *(f"{side}_bytes" for side in ("key", "value") if not _is_raw(frame, side))]
     lacking = [name for name in needed if name not in frame.columns]
     if lacking:
         raise ConfigurationError(
@@ -95,15 +96,17 @@ def _check(frame: Any) -> None:
         )
 
 
-def _is_typed(frame: Any, side: str) -> bool:
-    return side in frame.columns and frame.schema[side].dataType.typeName() != "binary"
+def _is_raw(frame: Any, side: str) -> bool:
+    """Return whether a column has the bytes of the records. One that is decoded may be binary, too."""
+    if side not in frame.columns:
+        return False
+    field = frame.schema[side]
+    return field.dataType.typeName() == "binary" and TYPED not in (field.metadata or {})
 
 
 def _raw(frame: Any, side: str) -> str:
     """Return the expression of a key's or value's bytes."""
-    if f"{side}_bytes" in frame.columns:
-        return f"{side}_bytes"
-    return side if side in frame.columns else "cast(null AS binary)"
+    return f"{side}_bytes" if f"{side}_bytes" in frame.columns else side
 
 
 def _added(frame: Any) -> str:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TypedRows", "raw_columns", "settle", "settled_in", "typed_schema"]
 
-_METADATA: Final = "pyconsumer"
+#: In the metadata of a column that is decoded.
+TYPED: Final = "pyconsumer"
 
 
 # -- on the driver -----------------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def typed_schema(options: SourceOptions, settled: Mapping[str, Settled]) -> Any:
         about: dict[str, Any] = {"format": found.format, "schema": found.text, "bare": found.is_bare}
         if found.schema_id is not None:
             about["schemaId"] = found.schema_id
-        fields.append(StructField(name, _columns_of(options, name, found).spark_type, True, {_METADATA: about}))
+        fields.append(StructField(name, _columns_of(options, name, found).spark_type, True, {TYPED: about}))
     return StructType(fields)
 
 
@@ -107,7 +108,7 @@ def settled_in(options: SourceOptions, schema: Any) -> dict[str, Settled]:
     found: dict[str, Settled] = {}
     for side in options.parts:
         field = next((field for field in schema.fields if field.name == side), None)
-        about: Any = None if field is None else (field.metadata or {}).get(_METADATA)
+        about: Any = None if field is None else (field.metadata or {}).get(TYPED)
         try:
             found[side] = Settled(about["format"], about["schema"], about.get("schemaId"), about["bare"])
         except (TypeError, KeyError, AttributeError):

@@ -157,9 +157,10 @@ def _check_secrets(registry: Mapping[str, str]) -> None:
             raise ConfigurationError(
                 f"option {_PREFIX}{name} must be a reference, such as ${{env:NAME}}: options stand in Spark's plans"
             )
-    for name in ("url", "proxy"):
-        text = registry.get(name, "")
-        if "@" in text and not is_reference(text.rpartition("@")[0].rpartition("://")[2]):
+    for name in ("url", "proxy", "bearer.auth.issuer.endpoint.url"):
+        for text in registry.get(name, "").split(","):
+            if "@" not in text or is_reference(text.rpartition("@")[0].rpartition("://")[2]):
+                continue
             raise ConfigurationError(
                 f"option {_PREFIX}{name} has a login, and options stand in Spark's plans: give"
                 f" {_PREFIX}basic.auth.user.info as a reference, such as ${{env:NAME}}"

@@ -28,7 +28,7 @@ from pyconsumer.broker.registry.json_compatibility import JsonText, UncheckedErr
 from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.protocol.avro.errors import AvroSchemaError
 from pyconsumer.protocol.avro.schema import AvroSchema, parse_schema
-from pyconsumer.protocol.protobuf.files import ProtoFile, parse_file
+from pyconsumer.protocol.protobuf.files import ProtoFile, is_descriptor, parse_file
 
 __all__ = ["LEVELS", "TYPES", "ParsedSchema", "check_compatibility", "guid_of", "parse"]
 
@@ -114,19 +114,19 @@ _TOKENS: Final = re.compile(
     r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|/\*|["'{}()\[\]]""", re.DOTALL
 )
 _CLOSES: Final = {"}": "{", ")": "(", "]": "["}
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
 
 def _protobuf_problem(text: str) -> str:
     """Return what is wrong with a file of Protobuf, "" if its text is whole."""
     if not text.strip():
         return "the text is empty"
-    if _BASE64.fullmatch(text):
+    if is_descriptor(text):
         return ""  # a serialized descriptor
     if re.search(r"\b(message|enum|service|extend)\b", text) is None:
         return "the text defines no message"
     open_: list[str] = []
-    for token in _TOKENS.findall(text):
+    for match in _TOKENS.finditer(text):  # one by one: behind an open comment each search goes to the end
+        token = match[0]
         if token in _CLOSES:
             if not open_ or open_.pop() != _CLOSES[token]:
                 return f"a {token} closes nothing"
@@ -139,7 +139,7 @@ def _protobuf_problem(text: str) -> str:
 
 def _descriptor(text: str, given: Mapping[str, ParsedSchema]) -> ProtoFile | None:
     """Return the file of a descriptor in base64. None if it is text, or what reads it is not installed."""
-    if not _BASE64.fullmatch(text):
+    if not is_descriptor(text):
         return None
     known = {name: each.protobuf for name, each in given.items() if each.protobuf is not None}
     if len(known) < len(given):

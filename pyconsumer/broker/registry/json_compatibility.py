@@ -21,6 +21,7 @@ Rules
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -106,6 +107,10 @@ _OWN_RULES: Final = frozenset(
 _TYPES: Final = frozenset(("null", "boolean", "object", "array", "number", "string", "integer"))
 _NO_SCHEMA: Final[Any] = object()
 _MOST_STEPS: Final = 100
+#: Pairs of schemas in a comparison. Definitions that refer to others twice grow with each level, and the broker waits.
+MOST_PAIRS: Final = 10_000
+#: A pattern that is a text, perhaps at the beginning or the end of a name.
+_SIMPLE: Final = re.compile(r"\^?[A-Za-z0-9_-]*\$?")
 
 
 class _Place:
@@ -151,8 +156,12 @@ class _Comparison:
 
     def __init__(self) -> None:
         self._open: set[tuple[int, int]] = set()
+        self._left = MOST_PAIRS
 
     def compare(self, reader: _Place, writer: _Place, path: str) -> list[str]:
+        self._left -= 1
+        if self._left < 0:
+            raise UncheckedError(f"more than {MOST_PAIRS} pairs of schemas would have to be compared")
         reader, writer = _resolved(reader, path), _resolved(writer, path)
         for side in (reader, writer):
             if not isinstance(side.schema, dict | bool):
@@ -393,7 +402,8 @@ def _values(reader: _Place, writer: _Place, path: str) -> list[str]:
     if ours is None or theirs is None:
         return [f"TYPE_CHANGED at {path}: the list of values was {'removed' if ours is None else 'added'}"]
     # 1 and true are equal in Python, and not in JSON.
-    missing = [value for value in theirs if not any(value == each and type(value) is type(each) for each in ours)]
+    known = {json.dumps(each, sort_keys=True) for each in ours}
+    missing = [value for value in theirs if json.dumps(value, sort_keys=True) not in known]
     return [f"ENUM_ARRAY_NARROWED at {path}/enum: {missing[0]!r} does not fit any more"] if missing else []
 
 
@@ -442,12 +452,14 @@ def _required(place: _Place, path: str) -> set[str]:
 
 def _covering(place: _Place, name: str) -> Any:
     """Return the schema of a property that is not declared. True: the object is open, False: it is closed."""
-    for pattern, schema in (place.get("patternProperties") or {}).items():
-        try:
-            if re.search(pattern, name):
-                return schema
-        except re.error:
-            raise UncheckedError(f"patternProperties: the pattern {pattern!r} cannot be read") from None
+    patterns = place.get("patternProperties") or {}
+    if not isinstance(patterns, dict):
+        raise UncheckedError("patternProperties: they are an object")
+    for pattern, schema in patterns.items():
+        if not _SIMPLE.fullmatch(pattern):  # an expression of anyone may take hours, and the broker waits
+            raise UncheckedError(f"patternProperties: the pattern {pattern!r} is more than a text with ^ and $")
+        if re.search(pattern, name):
+            return schema
     found = place.get("additionalProperties", True)
     if found is True and place.get("patternProperties"):
         return {}

@@ -24,14 +24,19 @@ from typing import Any, Final
 from pyconsumer.child_python import child_environment, child_python
 from pyconsumer.errors import ConfigurationError, SerializationError
 
-__all__ = ["ProtoFile", "is_built_in", "message_class", "message_path", "parse_file"]
+__all__ = ["ProtoFile", "is_built_in", "is_descriptor", "message_class", "message_path", "parse_file"]
 
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}")
 #: Known to every reader of Protobuf, so they are no references.
 _BUILT_IN: Final = ("google/protobuf/", "google/type/", "confluent/")
 _ROOT: Final = "schema.proto"
 _TIMEOUT_S: Final = 60.0
 _MOST_CHARACTERS: Final = 1_000
+
+
+def is_descriptor(text: str) -> bool:
+    """Return whether a schema has the form of a serialized file in base64. Takes time in proportion to its length."""
+    return _BASE64.fullmatch(text.rstrip()) is not None
 
 
 def is_built_in(name: str) -> bool:
@@ -150,7 +155,7 @@ def parse_file(text: str, imports: Mapping[str, ProtoFile], *, name: str = _ROOT
         from google.protobuf.message import DecodeError
     except ImportError:
         raise ConfigurationError("Protobuf needs protobuf: pip install pyconsumer[protobuf]") from None
-    if _BASE64.fullmatch(text):
+    if is_descriptor(text):
         try:
             proto = FileDescriptorProto.FromString(base64.b64decode(text))
         except (binascii.Error, ValueError, DecodeError) as error:

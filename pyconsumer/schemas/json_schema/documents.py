@@ -30,7 +30,7 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 #: A number that may be too large for a ``float``, which Python reads as infinity.
-_HUGE: Final = re.compile(rb"[eE]\+?\d{3}|\d{309}")
+_HUGE: Final = re.compile(rb"[eE]\+?\d{3}|\d{200}")
 
 
 def _refuse(name: str) -> Any:

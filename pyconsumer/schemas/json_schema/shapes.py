@@ -31,6 +31,8 @@ Shape = Callable[[Any], Any]
 
 _NULL: Final = AvroType("null")
 _MOST: Final = 1 << 63
+#: Definitions that refer to others twice grow with each level.
+_MOST_TYPES: Final = 10_000
 
 
 class _UnfitError(Exception):
@@ -135,6 +137,7 @@ class _Maker:
     def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
         self._records = 0
+        self._left = _MOST_TYPES
 
     def make(self, schema: Any, root: Any, where: str, way: tuple[int, ...]) -> tuple[AvroType, Shape]:
         """Return the type of a schema, and the function that makes its values.
@@ -145,6 +148,11 @@ class _Maker:
             where: its place, for messages.
             way: the schemas that it stands in.
         """
+        self._left -= 1
+        if self._left < 0:
+            raise ConfigurationError(
+                f"the schema has more than {_MOST_TYPES} columns: use poll() with the deserializer"
+            )
         schema, root = self._resolved(schema, root, where)
         if id(schema) in way:
             raise ConfigurationError(
@@ -214,6 +222,8 @@ class _Maker:
             seen.add(id(schema))
             reference = schema["$ref"]
             name, _, pointer = reference.partition("#")
+            if pointer and not pointer.startswith("/"):
+                raise ConfigurationError(f"{where} refers to the anchor {reference!r}, which columns do not follow")
             try:
                 if name and name != _own_name(root):
                     root = self._schema.find(name)

@@ -220,3 +220,26 @@ def test_a_fetch_with_a_damaged_header_counts_as_far_as_it_goes() -> None:
     desk = desk_with(batch(0, 2) + b"\xff" * 80, end=2)
     assert since(desk) == 1000
     assert isinstance(CompletedFetch(state_of(desk), b"", fetch_offset=0).next_timestamp, type(None))
+
+
+def test_marks_are_bounded_within_one_fetch() -> None:
+    """Records are taken one by one, and nothing is committed until the end."""
+    desk = desk_with(batch(0, 200), end=200)
+    for _ in range(200):
+        desk.collect(1)
+    marks = state_of(desk).lag_marks
+    assert marks is not None
+    assert len(marks.all) <= MOST_MARKS + 1
+    assert marks.all[0][0] == 0
+    commit(desk, 199)
+    assert len(marks.all) == 1
+
+
+def test_marks_end_when_records_count_by_position() -> None:
+    desk = desk_with(batch(0, 3), end=3)
+    desk.collect(1)
+    desk.subscriptions.count_by_position()
+    desk.collect(1)
+    marks = state_of(desk).lag_marks
+    assert marks is not None
+    assert marks.all == []

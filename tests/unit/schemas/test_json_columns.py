@@ -11,6 +11,7 @@ from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.protocol.avro.arrow import arrow_type
 from pyconsumer.protocol.avro.layout import make_layout
 from pyconsumer.schemas import JSONDeserializer
+from pyconsumer.schemas.json_schema.documents import load_document
 from pyconsumer.schemas.json_schema.shapes import shape_of
 from pyconsumer.schemas.json_schema.validation import JsonSchema
 
@@ -145,3 +146,23 @@ def test_columns_need_a_schema_and_no_objects() -> None:
     deserializer = JSONDeserializer(text)
     assert deserializer.columns("value") is deserializer.columns("value")
     assert deserializer.columns("key") is not deserializer.columns("value")
+
+
+def test_definitions_that_double_at_each_level_are_refused_in_time() -> None:
+    definitions: dict[str, Any] = {"d30": {"type": "integer"}}
+    for n in range(30):
+        two = dict.fromkeys("ab", {"$ref": f"#/$defs/d{n + 1}"})
+        definitions[f"d{n}"] = {"type": "object", "properties": two}
+    with pytest.raises(ConfigurationError, match="more than 10000 columns"):
+        shaped({"$ref": "#/$defs/d0", "$defs": definitions})
+
+
+def test_an_anchor_is_not_the_root_of_its_document() -> None:
+    other = {"properties": {"x": {"type": "string"}}, "$defs": {"M": {"$anchor": "M", "properties": {"amount": {}}}}}
+    with pytest.raises(ConfigurationError, match=r"the anchor 't.json#M', which columns do not follow"):
+        shaped({"properties": {"m": {"$ref": "t.json#M"}}}, **{"t.json": other})
+
+
+def test_a_long_number_with_a_short_exponent_is_not_infinite() -> None:
+    with pytest.raises(ValueError, match="number"):
+        load_document(b'{"a":' + b"9" * 300 + b"e99}")

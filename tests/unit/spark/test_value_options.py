@@ -120,3 +120,15 @@ def test_secrets_are_resolved_where_a_client_is_made(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("LOGIN")
     with pytest.raises(ConfigurationError, match=r"schema\.registry\.basic\.auth\.user\.info: .*LOGIN"):
         registry_settings(options.values.registry)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("url", "http://u:p@a:8081,http://${env:X}@b:8081"),
+        ("bearer.auth.issuer.endpoint.url", "https://id:secret@idp/token"),
+    ],
+)
+def test_a_login_in_any_address_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match="has a login"):
+        SourceOptions.parse(LEAST | AVRO | {f"schema.registry.{name}": text})

@@ -71,6 +71,8 @@ def test_avro_is_kept_as_java_prints_it(given: str, kept: str) -> None:
         ("PROTOBUF", "message A {", "a { is not closed"),
         ("PROTOBUF", "message A }", "a } closes nothing"),
         ("PROTOBUF", 'message A { option x = "y; }', 'a " is not closed'),
+        pytest.param("PROTOBUF", "message A {}" + "/* " * 300_000, "a /* is not closed", id="many open comments"),
+        pytest.param("PROTOBUF", " " * 300_000 + "{", "the text defines no message", id="many spaces"),
         ("PROTOBUF", 'syntax = "proto3";', "defines no message"),
         ("THRIFT", "x", "one of JSON, PROTOBUF, AVRO"),
     ],

@@ -143,3 +143,31 @@ def test_each_branch_has_one_of_its_own() -> None:
     new = {"anyOf": [{"type": "number"}, {"type": "integer"}]}
     assert reasons(new, old) == []
     assert reasons({"anyOf": [{"type": "number"}, _TEXT]}, old)[0].startswith("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
+
+
+def levels(count: int, last: str) -> dict[str, Any]:
+    """Return definitions that refer to the next one twice."""
+    found: dict[str, Any] = {f"d{count}": {"type": last}}
+    for n in range(count):
+        found[f"d{n}"] = {"type": "object", "properties": dict.fromkeys("ab", {"$ref": f"#/$defs/d{n + 1}"})}
+    return {"$ref": "#/$defs/d0", "$defs": found}
+
+
+def test_definitions_that_double_at_each_level_are_not_compared_to_the_end() -> None:
+    with pytest.raises(UncheckedError, match="more than 10000 pairs"):
+        reasons(levels(30, "integer"), levels(30, "number"))
+
+
+def test_a_pattern_of_a_schema_is_not_run() -> None:
+    old = {"type": "object", "patternProperties": {"^(a+)+$": {}}}
+    added = {"properties": {"a" * 40 + "!": {"type": "string"}}}
+    with pytest.raises(UncheckedError, match="is more than a text"):
+        reasons({**old, **added}, old)
+    broken = {"type": "object", "patternProperties": ["x"]}
+    with pytest.raises(UncheckedError, match="they are an object"):
+        reasons({**broken, **added}, broken)
+
+
+def test_values_in_lists_have_the_types_of_json() -> None:
+    assert reasons({"enum": [[1]]}, {"enum": [[True]]})
+    assert not reasons({"enum": [[1, 2]]}, {"enum": [[1, 2]]})
