@@ -151,7 +151,7 @@ def test_columns_need_a_schema_and_no_objects() -> None:
 def test_definitions_that_double_at_each_level_are_refused_in_time() -> None:
     definitions: dict[str, Any] = {"d30": {"type": "integer"}}
     for n in range(30):
-        two = dict.fromkeys("ab", {"$ref": f"#/$defs/d{n + 1}"})
+        two = {name: {"$ref": f"#/$defs/d{n + 1}"} for name in "ab"}
         definitions[f"d{n}"] = {"type": "object", "properties": two}
     with pytest.raises(ConfigurationError, match="more than 10000 columns"):
         shaped({"$ref": "#/$defs/d0", "$defs": definitions})
@@ -164,5 +164,5 @@ def test_an_anchor_is_not_the_root_of_its_document() -> None:
 
 
 def test_a_long_number_with_a_short_exponent_is_not_infinite() -> None:
-    with pytest.raises(ValueError, match="number"):
+    with pytest.raises(SerializationError, match="is no number of JSON"):
         load_document(b'{"a":' + b"9" * 300 + b"e99}")

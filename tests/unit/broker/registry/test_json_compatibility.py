@@ -149,7 +149,7 @@ def levels(count: int, last: str) -> dict[str, Any]:
     """Return definitions that refer to the next one twice."""
     found: dict[str, Any] = {f"d{count}": {"type": last}}
     for n in range(count):
-        found[f"d{n}"] = {"type": "object", "properties": dict.fromkeys("ab", {"$ref": f"#/$defs/d{n + 1}"})}
+        found[f"d{n}"] = {"type": "object", "properties": {name: {"$ref": f"#/$defs/d{n + 1}"} for name in "ab"}}
     return {"$ref": "#/$defs/d0", "$defs": found}
 
 
