@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import importlib
+import importlib.util
 import re
 import subprocess
 import tempfile
@@ -130,7 +131,10 @@ def _add_built_in(pool: Any, name: str, added: set[str]) -> None:
         raise SerializationError(f"the schema imports {name!r}, and no reference has that name")
     try:
         module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-    except ImportError:
+    except (ImportError, ValueError):
+        package = next(each for each in _BUILT_IN if name.startswith(each)).rstrip("/").replace("/", ".")
+        if importlib.util.find_spec(package) is not None:
+            raise SerializationError(f"the schema imports {name!r}, and there is no such file") from None
         raise ConfigurationError(f"the schema imports {name!r}, which is not installed here") from None
     proto = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
     for needed in proto.dependency:
@@ -161,7 +165,11 @@ def parse_file(text: str, imports: Mapping[str, ProtoFile], *, name: str = _ROOT
         except (binascii.Error, ValueError, DecodeError) as error:
             raise SerializationError(f"the schema is no serialized Protobuf file: {error}") from None
     else:
-        proto = FileDescriptorProto.FromString(_compiled(text, imports, name))
+        try:
+            data = _compiled(text, imports, name)
+        except (UnicodeEncodeError, subprocess.TimeoutExpired) as error:
+            raise SerializationError(f"the schema cannot be compiled: {error}") from None
+        proto = FileDescriptorProto.FromString(data)
     made = ProtoFile(proto if proto.name else _named(proto, name), imports)
     made.pool()
     return made

@@ -22,6 +22,7 @@ from pyconsumer.schemas.wire import Framed, read_framed
 
 __all__ = ["ProtobufDeserializer", "parse_with_references"]
 
+_MOST_FILES: Final = 1_000
 _DEFAULTS: Final[dict[str, Any]] = {"use.deprecated.format": False}
 
 
@@ -72,6 +73,7 @@ class ProtobufDeserializer(SchemaDeserializer[_MessageDecoder]):
     ) -> None:
         super().__init__(schema_registry_client, False, None, conf, _DEFAULTS, rule_conf, rule_registry)
         self._decoder: _MessageDecoder | None = None
+        self._files: dict[Any, ProtoFile] = {}  # by id or GUID: all types of a schema are of one file
         if message_type is not None:
             if not isinstance(message_type, type) or not callable(getattr(message_type, "FromString", None)):
                 raise ConfigurationError(
@@ -96,7 +98,12 @@ class ProtobufDeserializer(SchemaDeserializer[_MessageDecoder]):
         if self._decoder is not None:
             return self._decoder
         assert writer is not None
-        return _MessageDecoder(parse_with_references(self.client, writer).message(place.indexes or (0,)))
+        file = self._files.get(place.identity)
+        if file is None:
+            if len(self._files) >= _MOST_FILES:
+                self._files.clear()
+            file = self._files.setdefault(place.identity, parse_with_references(self.client, writer))
+        return _MessageDecoder(file.message(place.indexes or (0,)))
 
     def _fast(self, other: Callable[[Any, bytes], Any]) -> Callable[[Any, bytes], Any]:
         if self._decoder is None:

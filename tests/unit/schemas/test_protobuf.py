@@ -10,6 +10,7 @@ import pytest
 
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
+from pyconsumer.protocol.protobuf.files import ProtoFile, parse_file
 from pyconsumer.schemas import (
     MessageField,
     ProtobufDeserializer,
@@ -22,6 +23,7 @@ from pyconsumer.schemas import (
     SerializationContext,
     header_schema_id_serializer,
 )
+from pyconsumer.schemas.protobuf import deserializer as deserializer_module
 from tests.support.fake_registry import FakeRegistry
 from tests.support.proto_files import CUSTOMER, SHOP, compiled, shop, shop_class
 
@@ -167,6 +169,25 @@ class TestDeserializer:
         found = ProtobufDeserializer(None, None, registry)(b"\0\0\0\0\2\0\x08\5", VALUE)
         assert found.id == 5
 
+    def test_the_types_of_a_schema_share_one_file(
+        self, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The path comes from the record, so garbage must not start a compiler for each one."""
+        parsed: list[str] = []
+
+        def counted(text: str, *more: Any) -> Any:
+            parsed.append(text)
+            return parse_file(text, *more)
+
+        monkeypatch.setattr(deserializer_module, "parse_file", counted)
+        data = self.write(registry, 0, id=5)
+        deserializer = ProtobufDeserializer(None, None, registry)
+        assert deserializer(data, VALUE).id == 5
+        for path in range(2, 20):
+            with pytest.raises(SerializationError, match="has no message type"):
+                deserializer(data[:5] + bytes((2, 2 * path)) + b"\x08\5", VALUE)
+        assert len(parsed) == 2  # the schema, and the one that it imports
+
     def test_bad_bytes_are_errors(self, registry: FakeRegistry) -> None:
         data = self.write(registry, 0, note="é")
         deserializer = ProtobufDeserializer(shop_class(0), None, registry)
@@ -255,3 +276,12 @@ def test_confluents_classes_write_and_read_the_same_bytes(path: tuple[int, ...],
             data, SerializationContext("orders", MessageField.VALUE, context.headers)
         )
         assert found.SerializeToString() == message.SerializeToString()
+
+
+def test_a_bad_schema_is_an_error_of_its_record() -> None:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    with pytest.raises(SerializationError, match="cannot be compiled"):
+        parse_file('syntax = "proto3"; message M {} // \ud800', {})
+    with pytest.raises(SerializationError, match="no such file"):
+        ProtoFile(FileDescriptorProto(name="a.proto", dependency=["google/protobuf/nosuch.proto"]), {}).pool()
