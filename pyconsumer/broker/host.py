@@ -118,6 +118,13 @@ class ClusterOptions:
             except InvalidUpdateVersionError as error:
                 raise ConfigurationError(str(error.args[0])) from None
         config = BrokerConfig(self.settings)
+        for name in self.settings:
+            listener = name.removeprefix("listener.name.").partition(".")[0]
+            if name.startswith("listener.name.") and listener not in {each.lower() for each in self.listeners}:
+                raise ConfigurationError(
+                    f"{name}: there is no listener of this name, which stands in lower case there. The listeners are"
+                    f" {', '.join(self.listeners)}"
+                )
         by_token = "OAUTHBEARER" in config.strings("sasl.enabled.mechanisms")
         if by_token:
             TokenRules.of(config).check(config.text("sasl.oauthbearer.jwks.endpoint.url"))

@@ -58,13 +58,13 @@ class PrincipalRules:
             self._rules.append(_Rule(pattern, found[3], found[4]))
 
     def user(self, subject: str) -> str | None:
-        """Return the user of a subject, or None if no rule matches."""
+        """Return the user of a subject, or None if no rule matches, or if the name would be empty."""
         for pattern, replacement, case in self._rules:
             if pattern is None:
-                return subject
+                return subject or None
             if pattern.fullmatch(subject):
                 name = pattern.sub(lambda match, text=replacement: _expand(match, text), subject)  # type: ignore[misc]
-                return name.lower() if case == "L" else name.upper() if case == "U" else name
+                return (name.lower() if case == "L" else name.upper() if case == "U" else name) or None
         return None
 
 

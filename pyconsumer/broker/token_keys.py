@@ -37,6 +37,7 @@ _log = Log(__name__)
 _MOST_BYTES: Final = 1 << 20
 _MOST_KEYS: Final = 1000
 _UNKNOWN_PAUSE_S: Final = 10.0
+_LONGEST_PAUSE_S: Final = 1e6  # a system refuses to wait for much longer
 _CURVES: Final = {"P-256": "SECP256R1", "P-384": "SECP384R1", "P-521": "SECP521R1"}
 _LEAST_RSA_BITS: Final = 2048
 
@@ -124,6 +125,12 @@ def _number(text: str) -> int:
     return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")
 
 
+def _shown(url: str) -> str:
+    """Return an address without its login and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else parts.path
+
+
 class KeySource:
     """The keys at an address.
 
@@ -146,7 +153,9 @@ class KeySource:
         timeout_s: float = 10.0,
     ) -> None:
         if urlsplit(url).scheme not in ("file", "http", "https"):
-            raise ConfigurationError(f"sasl.oauthbearer.jwks.endpoint.url must be file:, http: or https:, not {url!r}")
+            raise ConfigurationError(
+                f"sasl.oauthbearer.jwks.endpoint.url must be file:, http: or https:, not {_shown(url)!r}"
+            )
         try:
             import cryptography  # noqa: F401
         except ImportError:
@@ -215,9 +224,9 @@ class KeySource:
                     self._keys = parse_keys(self._content())
                     failures = 0
                     pause_s = self._refresh_s
-                except (OSError, ValueError, http.client.HTTPException) as error:
+                except Exception as error:  # also a library's own: without this thread no new key would be known
                     failures += 1
-                    shown = self._url.partition("?")[0]
+                    shown = _shown(self._url)
                     if failures == 1:
                         _log.warning("the keys of tokens at %s cannot be read: %s", shown, f"{error}"[:300])
                     least, most = self._pauses
@@ -226,7 +235,7 @@ class KeySource:
                     self._read += 1
                     self._wanted = False
                     self._wake.notify_all()
-                    self._wake.wait_for(lambda: self._ended or self._wanted, pause_s)
+                    self._wake.wait_for(lambda: self._ended or self._wanted, min(pause_s, _LONGEST_PAUSE_S))
 
     def _content(self) -> bytes:
         parts = urlsplit(self._url)

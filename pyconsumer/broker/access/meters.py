@@ -60,7 +60,7 @@ class Rate:
         total = sum(sample.value for sample in samples)
         if elapsed <= 0 or total <= limit * elapsed:
             return 0
-        return min(MOST_MS, round((total / limit - elapsed) * 1000))
+        return round(min(MOST_MS, (total / limit - elapsed) * 1000))
 
     def is_idle(self, now: float) -> bool:
         """Return whether all windows are over."""
@@ -88,7 +88,7 @@ class TokenBucket:
     def throttle_ms(self, rate: float, now: float) -> int:
         """Return the time after which there are no fewer than zero tokens."""
         self._refill(rate, now)
-        return min(MOST_MS, round(-self._tokens / rate * 1000)) if self._tokens < 0 else 0
+        return round(min(MOST_MS, -self._tokens / rate * 1000)) if self._tokens < 0 else 0
 
     def take(self, tokens: float, rate: float, now: float) -> None:
         """Take tokens, also if there are not enough."""

@@ -287,7 +287,7 @@ def _check_value(keys: frozenset[str], key: str, value: float) -> None:
         return
     if value > most:
         raise InvalidRequestError(f"Proposed value for {key} is too large for {_KINDS[most]}.")
-    if value % 1 > _FRACTION:
+    if value < 1 or value % 1 > _FRACTION:
         raise InvalidRequestError(f"{key} cannot be a fractional value.")
 
 

@@ -5,6 +5,7 @@ The module has no clock and no timer. A result is a time in ms for which the cli
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ __all__ = ["ClientRates", "MutationQuota"]
 
 #: With more entries than this, those of idle clients are forgotten.
 _MOST_REMEMBERED: Final = 10_000
+_LONGEST_REMEMBERED: Final = 255  # characters of a client id
 
 
 class _Counter(Protocol):
@@ -121,6 +123,7 @@ class ClientRates:
         level = self._level(principal, client_id, CONSUMER_RATE)
         if level is None:
             return 0
+        size_bytes = min(size_bytes, self._most(level))  # one batch may be larger
         rate = self._rates.find((CONSUMER_RATE, level.user, level.client_id), now)
         rate.record(size_bytes, now)
         throttle_ms = rate.throttle_ms(level.limit, now)
@@ -134,7 +137,10 @@ class ClientRates:
         A larger response would be throttled each time, so that the consumer would never continue.
         """
         level = self._level(principal, client_id, CONSUMER_RATE)
-        return None if level is None else min(MOST_MS, int(level.limit * (self._windows - 1) * self._window_s))
+        return None if level is None else self._most(level)
+
+    def _most(self, level: Level) -> int:
+        return max(1, int(min(MOST_MS, level.limit * (self._windows - 1) * self._window_s)))
 
     def mutation(self, principal: str, client_id: str, now: float, *, strict: bool) -> MutationQuota:
         """Return the quota for a request that creates or deletes partitions."""
@@ -160,7 +166,12 @@ class ClientRates:
         if self._version != self._quotas.version or len(self._levels) > _MOST_REMEMBERED:
             self._levels.clear()
             self._version = self._quotas.version
+        user = principal.partition(":")[2]
+        if len(client_id) > _LONGEST_REMEMBERED:  # clients choose it: only a digest stays
+            level = self._quotas.level(user, client_id, key)
+            digest = hashlib.sha256(client_id.encode("utf-8", "surrogatepass")).hexdigest()
+            return level if level is None or level.client_id is None else level._replace(client_id=f"#{digest}")
         asked = (principal, client_id, key)
         if asked not in self._levels:
-            self._levels[asked] = self._quotas.level(principal.partition(":")[2], client_id, key)
+            self._levels[asked] = self._quotas.level(user, client_id, key)
         return self._levels[asked]

@@ -119,8 +119,10 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             break  # the wait has counted the bytes: there are fewer only if the time is up or the leader has changed
         now = broker.clock.now()
     if broker.rates.active:
-        size = read.size_bytes + _OVERHEAD * (len(read.results) + len(denied))
+        # An incremental response has only partitions with records or errors.
+        sent = len(denied) + sum(1 for _, data in read.results if data.error_code or data.records)
         now = broker.clock.now()
+        size = read.size_bytes + _OVERHEAD * sent
         context.throttle(broker.rates.fetched(context.principal, context.client_id, size, now))
         if context.throttle_ms:
             return FetchResponse(session_id=broker.fetch_sessions.unanswered(fetch))

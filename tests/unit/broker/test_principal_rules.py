@@ -76,3 +76,8 @@ def test_kafka_gives_the_same_users(tmp_path: Path) -> None:
 def test_other_forms_are_refused(rules: str) -> None:
     with pytest.raises(ConfigurationError, match=r"ssl\.principal\.mapping\.rules"):
         PrincipalRules(rules)
+
+
+def test_no_user_has_an_empty_name() -> None:
+    assert PrincipalRules("RULE:^CN=([^,]*).*$/$1/L").user("CN=,O=x") is None
+    assert PrincipalRules("DEFAULT").user("") is None

@@ -196,3 +196,17 @@ def test_addresses_that_cannot_be_used() -> None:
     for url in ("", "keys.json", "ftp://x/keys"):
         with pytest.raises(ConfigurationError, match="must be file:"):
             KeySource(url)
+
+
+def test_a_login_in_an_address_is_not_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        KeySource("ftp://user:secret@host/keys?token=secret")
+    assert "'ftp://host/keys'" in str(caught.value)
+    source = KeySource(f"file:{tmp_path}/none?token=secret", refresh_s=9e15, most_pause_s=9e15, pause_s=9e15)
+    source.start()
+    try:
+        assert source._thread is not None
+        assert source._thread.is_alive()  # although no system waits for so long
+        assert "secret" not in caplog.text
+    finally:
+        source.stop()

@@ -108,6 +108,8 @@ def test_a_login_accepts_nothing_after_a_refusal() -> None:
         b"n,,\x01auth=Basic good\x01\x01",
         b"n,,\x01auth=Bearer good\x01auth=Bearer good\x01\x01",
         b"n,,\x01auth=Bearer g\x00od\x01\x01",
+        b"n,,\x01" + b"auth=a b\x01" * 50_000,  # in time, although it could be read in many ways
+        b"n,,\x01" + b"x=auth=a b\x01" * 9_000,
     ):
         with pytest.raises(LoginError, match="first message"):
             OAuthLogin(check).respond(message)

@@ -75,6 +75,10 @@ def test_a_value_must_be_finite(value: float) -> None:
     assert "greater than 0" in str(put(store(), QuotaEntity(user="u"), request_percentage=value))
 
 
+def test_bytes_are_whole_numbers() -> None:
+    assert "fractional" in str(put(store(), QuotaEntity(user="u"), producer_byte_rate=5e-324))
+
+
 def test_quotas_outlive_the_process_and_older_versions_refuse_them(tmp_path: Path) -> None:
     controller = Controller(tmp_path, BrokerConfig({}))
     both = QuotaEntity(user='a"b', client_id=DEFAULT_ENTITY)

@@ -9,7 +9,7 @@ from pyconsumer.broker.access.meters import Rate, TokenBucket
 from pyconsumer.broker.access.quotas import QuotaAlteration, QuotaStore
 from pyconsumer.broker.access.rates import ClientRates
 from pyconsumer.errors import ThrottlingQuotaExceededError
-from pyconsumer.quotas import QuotaEntity
+from pyconsumer.quotas import DEFAULT_ENTITY, QuotaEntity
 
 _SETTINGS = {
     "quota.window.num": 11,
@@ -93,3 +93,28 @@ def test_rates_of_idle_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(20):  # all of them are in use
         found.produced("User:u", f"busy {number}", 100, 1000.0)
     assert len(found._rates) >= 20
+
+
+def test_one_batch_that_is_larger_than_the_quota_is_not_refused_for_ever() -> None:
+    found = rates(QuotaEntity(user="u"), consumer_byte_rate=10)
+    assert found.fetched("User:u", "c", 100_000, 0.0) == 0
+    assert found.fetched("User:u", "c", 100_000, 1.0) > 0
+    assert found.fetched("User:u", "c", 100_000, 30.0) == 0
+
+
+def test_long_client_ids_are_not_kept() -> None:
+    found = rates(QuotaEntity(client_id=DEFAULT_ENTITY), producer_byte_rate=10)
+    long = "x" * 30_000
+    assert found.produced("User:u", long, 500, 0.0) > 0
+    assert found.produced("User:u", long + "y", 50, 0.0) == 0
+    kept = [*found._levels, *found._rates._found]
+    assert max(len(part) for key in kept for part in key if part) < 100
+
+
+@pytest.mark.parametrize("limit", [5e-324, 1e-300])
+def test_a_quota_near_zero_throttles_for_the_longest_time(limit: float) -> None:
+    rate, bucket = Rate(11, 1.0), TokenBucket(11)
+    rate.record(1000, 0.0)
+    assert rate.throttle_ms(limit, 0.0) > 1_000_000
+    bucket.take(5, limit, 0.0)
+    assert bucket.throttle_ms(limit, 0.0) > 1_000_000
