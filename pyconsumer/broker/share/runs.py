@@ -106,6 +106,10 @@ class Run:
             self.become(self.target)
         self.target = None
 
+    def begin_at(self, offset: int) -> None:
+        """Forget the records before an offset. The run stays the same one, since it may be in a transition."""
+        self.first = offset
+
     def become(self, state: int) -> None:
         """Enter a state without a lock."""
         self.state, self.member = state, ""
@@ -170,8 +174,9 @@ class Runs:
 
     def drop_before(self, offset: int) -> None:
         """Forget the offsets before this one."""
-        self.carve(offset, offset)
-        self._runs = [run for run in self._runs if run.first >= offset]
+        self._runs = [run for run in self._runs if run.last >= offset]
+        if self._runs and self._runs[0].first < offset:
+            self._runs[0].begin_at(offset)
 
     def drop_done(self) -> int | None:
         """Forget the runs at the beginning that are done with. Return the offset after them, or None if there are none.
