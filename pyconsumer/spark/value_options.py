@@ -158,8 +158,10 @@ def _check_secrets(registry: Mapping[str, str]) -> None:
                 f"option {_PREFIX}{name} must be a reference, such as ${{env:NAME}}: options stand in Spark's plans"
             )
     for name in ("url", "proxy", "bearer.auth.issuer.endpoint.url"):
-        for text in registry.get(name, "").split(","):
-            if "@" not in text or is_reference(text.rpartition("@")[0].rpartition("://")[2]):
+        address = registry.get(name, "")
+        for text in address.split(",") if name == "url" else (address,):  # the others are one address
+            login = text.rpartition("@")[0].strip()
+            if "@" not in text or is_reference(login.partition("://")[2] or login):
                 continue
             raise ConfigurationError(
                 f"option {_PREFIX}{name} has a login, and options stand in Spark's plans: give"

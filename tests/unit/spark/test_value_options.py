@@ -127,8 +127,18 @@ def test_secrets_are_resolved_where_a_client_is_made(monkeypatch: pytest.MonkeyP
     [
         ("url", "http://u:p@a:8081,http://${env:X}@b:8081"),
         ("bearer.auth.issuer.endpoint.url", "https://id:secret@idp/token"),
+        # Only url is a list, so a comma in another address is one of the password.
+        ("bearer.auth.issuer.endpoint.url", "https://id:secret,${env:X}@idp/token"),
+        ("proxy", "http://u:secret,${env:X}@proxy:3128"),
+        ("proxy", "http://u:secret://${env:X}@proxy:3128"),
     ],
 )
 def test_a_login_in_any_address_is_refused(name: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match="has a login"):
         SourceOptions.parse(LEAST | AVRO | {f"schema.registry.{name}": text})
+
+
+def test_addresses_with_references_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGIN", "u:s3cr3t")
+    urls = "http://${env:LOGIN}@a:8081,http://${env:LOGIN}@b:8081"
+    assert parse(**{"schema.registry.url": urls, "schema.registry.proxy": "${env:LOGIN}@proxy:3128"}).values is not None
