@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyconsumer.admin.outcomes import results_of
 from pyconsumer.admin.types import GroupDescription, GroupListing, MemberDescription
 from pyconsumer.errors import (
     GroupIdNotFoundError,
@@ -37,6 +38,7 @@ from pyconsumer.protocol.requests.offsets import (
     read_offset_commit,
     read_offset_fetch,
 )
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -104,10 +106,7 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
     Raises:
         KafkaError: the group's error.
     """
-    found = (yield from describe_all(calls, [group_id], deadline))[group_id]
-    if isinstance(found, KafkaError):
-        raise found
-    return found
+    return results_of((yield from describe_all(calls, [group_id], deadline)))[group_id]
 
 
 def describe_all(
@@ -118,54 +117,56 @@ def describe_all(
     An error of a group is its result. It is ``GroupIdNotFoundError`` if there is no such group, or if it has another
     type.
     """
-    classic = yield from _ask(
-        calls,
+
+    def ask(
+        api_key: ApiKey,
+        names: Iterable[str],
+        request: Callable[[list[str]], Message],
+        read_one: Callable[[Any, BrokerMetadata], GroupDescription],
+    ) -> Steps[dict[str, GroupDescription | KafkaError]]:
+        return _ask(
+            calls,
+            names,
+            deadline,
+            lambda node, some: calls.send(node, api_key, request(some), deadline),
+            _described(read_one, calls),
+            what="describing groups",
+        )
+
+    classic = yield from ask(
+        ApiKey.DESCRIBE_GROUPS,
         group_ids,
-        deadline,
-        lambda node, some: calls.send(
-            node, ApiKey.DESCRIBE_GROUPS, describe_groups.DescribeGroupsRequest(groups=some), deadline
-        ),
-        _described(_read_classic, calls),
-        what="describing groups",
+        lambda some: describe_groups.DescribeGroupsRequest(groups=some),
+        _read_classic,
     )
-    newer = [group_id for group_id, found in classic.items() if isinstance(found, GroupIdNotFoundError)]
+    newer = _missing(classic)
     if not newer:
         return classic
     # To the older request a newer group does not exist; a broker without such groups may not know the newer one.
-    others = yield from _ask(
-        calls,
+    others = yield from ask(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
         newer,
-        deadline,
-        lambda node, some: calls.send(
-            node,
-            ApiKey.CONSUMER_GROUP_DESCRIBE,
-            consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=some),
-            deadline,
-        ),
-        _described(_read_newer, calls),
-        what="describing groups",
+        lambda some: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=some),
+        _read_newer,
     )
     found = {**classic, **_known(others)}
-    shared = [group_id for group_id, one in others.items() if isinstance(one, GroupIdNotFoundError)]
+    shared = _missing(others)
     if not shared:
         return found
     from pyconsumer.protocol.messages import share_group_describe  # few programs need it
 
-    last = yield from _ask(
-        calls,
+    last = yield from ask(
+        ApiKey.SHARE_GROUP_DESCRIBE,
         shared,
-        deadline,
-        lambda node, some: calls.send(
-            node,
-            ApiKey.SHARE_GROUP_DESCRIBE,
-            share_group_describe.ShareGroupDescribeRequest(group_ids=some),
-            deadline,
-        ),
-        _described(_read_shared, calls),
-        what="describing groups",
+        lambda some: share_group_describe.ShareGroupDescribeRequest(group_ids=some),
+        _read_shared,
     )
     # If there is no such group at all, the older error says so.
     return {**found, **{name: one for name, one in _known(last).items() if not isinstance(one, GroupIdNotFoundError)}}
+
+
+def _missing(found: Mapping[str, Result | KafkaError]) -> list[str]:
+    return [group_id for group_id, one in found.items() if isinstance(one, GroupIdNotFoundError)]
 
 
 def _known(found: Mapping[str, Result | KafkaError]) -> dict[str, Result | KafkaError]:
