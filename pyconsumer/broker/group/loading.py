@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.classic.records import group_from_value
+from pyconsumer.broker.group.common.load_steps import STEP_S
 from pyconsumer.broker.group.common.offset_records import committed_offset
 from pyconsumer.broker.group.common.offsets import CommitRecord
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
@@ -35,12 +36,9 @@ from pyconsumer.protocol.records import ControlRecordType, SimpleRecord, decode_
 from pyconsumer.protocol.share_group_records import ShareRecordType, decode_share_key, decode_share_value
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["STEP_S", "PartitionLoader"]
+__all__ = ["PartitionLoader"]
 
 _log = Log(__name__)
-
-#: How long a load goes on before other requests get their turn.
-STEP_S: Final = 0.01
 
 _CONSUMER_GROUP_TYPES = frozenset(map(int, RecordType))
 _SHARE_GROUP_TYPES = frozenset(map(int, ShareRecordType))

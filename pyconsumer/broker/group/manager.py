@@ -18,6 +18,7 @@ from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.classic.records import group_record
 from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.load_steps import PAUSE_S
 from pyconsumer.broker.group.common.offset_records import offset_record, partition_for, utf16_length
 from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.common.results import NO_OFFSET, FetchedOffset
@@ -37,9 +38,6 @@ _log = Log(__name__)
 
 #: The result of an OffsetFetch: an error code for the whole group, and the offset of each partition.
 Offsets = tuple[int, dict[TopicPartition, FetchedOffset]]
-
-#: The pause between two steps of a load, in which other work gets its turn.
-_LOAD_PAUSE_S = 0.001
 
 
 @dataclass(slots=True)
@@ -257,7 +255,7 @@ class GroupMetadataManager:
             return
         try:
             if loader.read(self.config.offsets_load_buffer_size):
-                again_at = self._clock.now() + _LOAD_PAUSE_S
+                again_at = self._clock.now() + PAUSE_S
                 state.schedule(
                     self._timer.schedule(again_at, lambda: self._load(partition, state, started, on_group_loaded))
                 )

@@ -25,16 +25,16 @@ from typing import NamedTuple, Protocol
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.common.load_steps import PAUSE_S, read_step
 from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.broker.group.common.storage import GroupStorage, KeyValue, StoreResult, from_append
-from pyconsumer.broker.group.loading import STEP_S
 from pyconsumer.broker.share.config import ShareConfig
 from pyconsumer.broker.share.state import NO_OFFSET, ShareState, StateChange, state_tombstones
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.primitives import uuid_to_str
-from pyconsumer.protocol.records import iter_records, scan
+from pyconsumer.protocol.records import SimpleRecord
 from pyconsumer.protocol.share_state_topic import (
     SNAPSHOT,
     ShareSnapshotValue,
@@ -47,9 +47,6 @@ from pyconsumer.protocol.share_state_topic import (
 __all__ = ["ShareCoordinator", "StateResult", "StateTopics", "state_partition_for"]
 
 _log = Log(__name__)
-
-#: The pause between two steps of a load, in which other work runs.
-_LOAD_PAUSE_S = 0.001
 
 
 class StateTopics(Protocol):
@@ -220,8 +217,9 @@ class ShareCoordinator:
         if partition.pieces is None or self._partitions.get(number) is not partition:
             return
         try:
-            if self._read(partition, partition.pieces):
-                at = self._clock.now() + _LOAD_PAUSE_S
+            most = self.config.share_coordinator_load_buffer_size
+            if read_step(partition.pieces, self._clock, most, partial(self._take, partition)):
+                at = self._clock.now() + PAUSE_S
                 partition.schedule(self._timer.schedule(at, partial(self._load, number, partition)))
                 return
         except Exception:
@@ -235,30 +233,16 @@ class ShareCoordinator:
         partition.end_load()
         _log.info("Loaded __share_group_state-%d: %d share partitions", number, len(partition.kept))
 
-    def _read(self, partition: _Partition, pieces: Iterator[bytes | memoryview]) -> bool:
-        """Read one step further. Return whether there may be more."""
-        size, until = 0, self._clock.now() + STEP_S
-        while size < self.config.share_coordinator_load_buffer_size and self._clock.now() < until:
-            piece = next(pieces, None)
-            if piece is None:
-                return False
-            if len(piece) == 0:
-                return True
-            size += len(piece)
-            view = memoryview(piece)
-            for info in scan(view):
-                if info.is_control:
-                    continue
-                for record in iter_records(view[info.position : info.end_position]):
-                    found = decode_state_key(record.key or b"")
-                    if found is None:
-                        continue  # of a later version
-                    kind, key = found
-                    value = None if record.value is None else decode_state_value(kind, record.value)
-                    partition.replay(kind, key, value)
-                    if kind == SNAPSHOT and key in partition.kept:
-                        partition.kept[key].found_at(record.offset)
-        return True
+    @staticmethod
+    def _take(partition: _Partition, record: SimpleRecord) -> None:
+        found = decode_state_key(record.key or b"")
+        if found is None:
+            return  # of a later version
+        kind, key = found
+        value = None if record.value is None else decode_state_value(kind, record.value)
+        partition.replay(kind, key, value)
+        if kind == SNAPSHOT and key in partition.kept:
+            partition.kept[key].found_at(record.offset)
 
     def on_resign(self, number: int, epoch: int | None) -> None:
         """Forget a partition that this broker no longer leads.

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.common.load_steps import PAUSE_S, read_step
 from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.broker.group.common.storage import GroupStorage, StoreResult, from_append
-from pyconsumer.broker.group.loading import STEP_S
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.broker.transaction.metadata import (
@@ -30,15 +31,12 @@ from pyconsumer.broker.transaction.metadata import (
 from pyconsumer.broker.transaction.records import metadata_from_value, state_record, tombstone
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, ProtocolError, error_name
-from pyconsumer.protocol.records import iter_records, scan
+from pyconsumer.protocol.records import SimpleRecord
 from pyconsumer.protocol.transaction_topic import decode_key
 
 __all__ = ["FoundTransaction", "TransactionStateManager"]
 
 _log = Log(__name__)
-
-#: The pause between two steps of a load, in which other work runs.
-_LOAD_PAUSE_S = 0.001
 
 
 class FoundTransaction(NamedTuple):
@@ -154,8 +152,9 @@ class TransactionStateManager:
         if partition.pieces is None or self._partitions.get(number) is not partition:
             return
         try:
-            if self._read(number, partition, partition.pieces):
-                at = self._clock.now() + _LOAD_PAUSE_S
+            most = self.config.transaction_state_log_load_buffer_size
+            if read_step(partition.pieces, self._clock, most, partial(self._take, number, partition)):
+                at = self._clock.now() + PAUSE_S
                 partition.schedule(self._timer.schedule(at, lambda: self._load(number, partition, on_loaded)))
                 return
         except Exception:
@@ -168,37 +167,19 @@ class TransactionStateManager:
         _log.info("Loaded __transaction_state-%d: %d transactional ids", number, len(partition.ids))
         on_loaded(partition.epoch, list(partition.ids.values()))
 
-    def _read(self, number: int, partition: _Partition, pieces: Iterator[bytes | memoryview]) -> bool:
-        """Read one step further. Return whether there may be more."""
-        size, until = 0, self._clock.now() + STEP_S
-        while size < self.config.transaction_state_log_load_buffer_size and self._clock.now() < until:
-            piece = next(pieces, None)
-            if piece is None:
-                return False
-            if len(piece) == 0:
-                return True
-            size += len(piece)
-            view = memoryview(piece)
-            for info in scan(view):
-                if info.is_control:
-                    continue
-                for record in iter_records(view[info.position : info.end_position]):
-                    transactional_id = decode_key(record.key or b"")
-                    if transactional_id is None:
-                        _log.warning(
-                            "__transaction_state-%d: skipped a record of unknown type at offset %d",
-                            number,
-                            record.offset,
-                        )
-                    elif record.value is None:
-                        partition.ids.pop(transactional_id, None)
-                    else:
-                        try:
-                            partition.ids[transactional_id] = metadata_from_value(transactional_id, record.value)
-                        except ProtocolError as error:
-                            where = f"__transaction_state-{number} at offset {record.offset}"
-                            raise ProtocolError(f"{where}: {error}") from error
-        return True
+    @staticmethod
+    def _take(number: int, partition: _Partition, record: SimpleRecord) -> None:
+        transactional_id = decode_key(record.key or b"")
+        if transactional_id is None:
+            _log.warning("__transaction_state-%d: skipped a record of unknown type at offset %d", number, record.offset)
+        elif record.value is None:
+            partition.ids.pop(transactional_id, None)
+        else:
+            try:
+                partition.ids[transactional_id] = metadata_from_value(transactional_id, record.value)
+            except ProtocolError as error:
+                where = f"__transaction_state-{number} at offset {record.offset}"
+                raise ProtocolError(f"{where}: {error}") from error
 
     def unload(self, number: int, epoch: int | None) -> list[TransactionMetadata]:
         """Forget the ids of a partition that this broker no longer leads. Return these ids.
