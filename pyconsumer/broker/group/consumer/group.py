@@ -26,8 +26,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import cast
 
-from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
+from pyconsumer.broker.group.common.epoch_group import EpochGroup
 from pyconsumer.broker.group.common.offsets import GroupOffsets
 from pyconsumer.broker.group.common.results import CONSUMER_TYPE, GroupOverview
 from pyconsumer.broker.group.consumer import records
@@ -97,35 +97,29 @@ class TopicCounts:
         return not self.names and all(count == 1 for count in self.regexes.values())
 
 
-class ConsumerGroup:
+class ConsumerGroup(EpochGroup):
     """A group of the consumer protocol.
 
     Args:
         offsets: the offsets of the classic group that this group replaces, or None.
 
     Attributes:
-        members: the members by member id. ``static_members`` has the member ids of static members by instance id.
+        static_members: the member ids of static members by instance id.
         targets: the target assignment of each member.
         subscribed: counts for the topics of all subscriptions.
         regexes: the number of members that use each regular expression. ``resolved`` has the topics that each has
             matched.
         assignors: the number of members that ask for each assignor.
         classic_count: the number of members that use the classic protocol.
-        metadata_expired: True if topics have changed, so that the metadata hash must be computed again.
         has_partition_metadata: True if the log has a record of type PARTITION_METADATA, which Kafka wrote before 4.1.
-        last_write: the result of the last append.
     """
 
     group_type = CONSUMER_TYPE
     protocol_type = "consumer"
 
     def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.offsets = offsets if offsets is not None else GroupOffsets()
-        self.group_epoch = 1
-        self.metadata_hash = 0
-        self.assignment_epoch = 1
-        self.assignment_timestamp = 0
         self.members: dict[str, ConsumerGroupMember] = {}
         self.static_members: dict[str, str] = {}
         self.targets: dict[str, Target] = {}
@@ -135,12 +129,9 @@ class ConsumerGroup:
         self.assignors: Counter[str] = Counter()
         self.classic_count = 0
         self._owners: dict[bytes, dict[int, int]] = {}
-        self.metadata_expired = True
         self.has_partition_metadata = False
         self.received_transactional_commits = False
         self.received_consumer_commits = False
-        self.last_write: Deferred[int] | None = None
-        self._dead = False
 
     def __repr__(self) -> str:
         return f"<ConsumerGroup {self.group_id!r} {self.state} epoch {self.group_epoch} of {len(self.members)}>"
@@ -149,7 +140,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        if self._dead:
+        if self.is_dead:
             return ConsumerGroupState.DEAD
         if not self.members:
             return ConsumerGroupState.EMPTY
@@ -159,36 +150,12 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    @property
-    def is_dead(self) -> bool:
-        return self._dead
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._dead and not self.members
-
     def note_commits(self, *, transactional: bool) -> None:
         """Record that offsets were committed by a transaction, or by a member."""
         if transactional:
             self.received_transactional_commits = True
         else:
             self.received_consumer_commits = True
-
-    def note_write(self, write: Deferred[int]) -> None:
-        """Remember the result of an append that has begun."""
-        self.last_write = write
-
-    def expire_metadata(self) -> None:
-        """Let the metadata hash be computed again, because a topic of the group has changed."""
-        self.metadata_expired = True
-
-    def note_fresh_metadata(self) -> None:
-        """Record that the metadata hash was computed from the present topics."""
-        self.metadata_expired = False
-
-    def end(self) -> None:
-        """Make the group Dead: it was deleted or converted, or another broker coordinates it."""
-        self._dead = True
 
     @property
     def generation_id(self) -> int:

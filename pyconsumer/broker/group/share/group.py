@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, cast
 
-from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.common.epoch_group import EpochGroup
 from pyconsumer.broker.group.common.results import SHARE_TYPE, GroupOverview
 from pyconsumer.broker.group.common.storage import KeyValue
 from pyconsumer.broker.group.consumer.member import NO_TARGET, Target
@@ -189,67 +189,33 @@ class ShareGroupMember:
         return ShareRecord(ShareRecordType.CURRENT_MEMBER_ASSIGNMENT, self.member_id, value)
 
 
-class ShareGroup:
+class ShareGroup(EpochGroup):
     """A share group. See the module.
 
     Attributes:
-        members: the members by member id.
         targets: the target assignment of each member.
         subscribed: the number of members that subscribe to each topic.
         partitions: the share partitions by state.
-        metadata_expired: True if topics have changed, so that the metadata hash must be computed again.
-        last_write: the result of the last append.
     """
 
     group_type = SHARE_TYPE
     protocol_type = "share"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.group_epoch = 1
-        self.metadata_hash = 0
-        self.assignment_epoch = 1
-        self.assignment_timestamp = 0
+        super().__init__(group_id)
         self.members: dict[str, ShareGroupMember] = {}
         self.targets: dict[str, Target] = {}
         self.subscribed: Counter[str] = Counter()
         self.partitions = SharePartitionsInfo()
-        self.metadata_expired = True
-        self.last_write: Deferred[int] | None = None
-        self._dead = False
 
     def __repr__(self) -> str:
         return f"<ShareGroup {self.group_id!r} {self.state} epoch {self.group_epoch} of {len(self.members)}>"
 
     @property
     def state(self) -> str:
-        if self._dead:
+        if self.is_dead:
             return "Dead"
         return "Stable" if self.members else "Empty"
-
-    @property
-    def is_dead(self) -> bool:
-        return self._dead
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._dead and not self.members
-
-    def end(self) -> None:
-        """Make the group Dead: it was deleted, or another broker coordinates it."""
-        self._dead = True
-
-    def expire_metadata(self) -> None:
-        """Let the metadata hash be computed again, because a topic of the group has changed."""
-        self.metadata_expired = True
-
-    def note_fresh_metadata(self) -> None:
-        """Record that the metadata hash was computed from the present topics."""
-        self.metadata_expired = False
-
-    def note_write(self, write: Deferred[int]) -> None:
-        """Remember the result of an append that has begun."""
-        self.last_write = write
 
     def overview(self) -> GroupOverview:
         return GroupOverview(self.group_id, self.protocol_type, self.state, self.group_type)
