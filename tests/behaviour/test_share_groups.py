@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -19,10 +20,17 @@ from pyconsumer.errors import (
     NonEmptyGroupError,
     UnknownTopicOrPartitionError,
 )
+from pyconsumer.protocol.messages import delete_share_group_state as delete_state
+from pyconsumer.protocol.messages import initialize_share_group_state as initialize_state
+from pyconsumer.protocol.messages import read_share_group_state as read_state
+from pyconsumer.protocol.messages import read_share_group_state_summary as read_summary
+from pyconsumer.protocol.messages import write_share_group_state as write_state
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.java import KafkaTools
 from tests.support.process import wait_until
+from tests.support.raw_client import RawClient
 from tests.support.share_groups import SHARE_CONFIG, ShareWorld
 
 pytestmark = pytest.mark.concurrent
@@ -130,6 +138,51 @@ def test_offsets_are_not_changed_under_a_member(world: ShareWorld, admin: KafkaA
     ):
         with pytest.raises(NonEmptyGroupError, match="1 member"):
             call()
+
+
+def test_the_state_of_a_share_partition_over_the_wire(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    """Leaders on other brokers ask so: begin, write, read, summarize, delete."""
+    found = admin.describe_topics([world.topic()])[0].topic_id
+    topic_id = base64.urlsafe_b64decode(found + "==")
+
+    def only(message: Any) -> Any:
+        (result,) = client.request(message).results
+        assert bytes(result.topic_id) == topic_id
+        (one,) = result.partitions
+        assert (one.partition, one.error_code) == (0, 0), one
+        return one
+
+    def read() -> tuple[int, int, list[tuple[int, int, int, int]]]:
+        data = read_state.PartitionData(partition=0, leader_epoch=0)
+        topics = [read_state.ReadStateData(topic_id=topic_id, partitions=[data])]
+        one = only(read_state.ReadShareGroupStateRequest(group_id=world.group, topics=topics))
+        batches = [(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in one.state_batches]
+        return one.state_epoch, one.start_offset, batches
+
+    with RawClient(world.servers) as client:
+        begin = initialize_state.PartitionData(partition=0, state_epoch=3, start_offset=5)
+        topics = [initialize_state.InitializeStateData(topic_id=topic_id, partitions=[begin])]
+        initialize = initialize_state.InitializeShareGroupStateRequest(group_id=world.group, topics=topics)
+
+        def is_initialized() -> bool:
+            """Find the coordinator, for which the internal topic is created, and begin the state."""
+            client.request(FindCoordinatorRequest(key_type=2, coordinator_keys=[f"{world.group}:{found}:0"]))
+            return bool(client.request(initialize).results[0].partitions[0].error_code == 0)
+
+        wait_until(is_initialized, 30, "a share coordinator")
+        assert read() == (3, 5, [])
+        batch = write_state.StateBatch(first_offset=5, last_offset=7, delivery_state=0, delivery_count=2)
+        change = write_state.PartitionData(
+            partition=0, state_epoch=3, leader_epoch=0, start_offset=5, delivery_complete_count=0, state_batches=[batch]
+        )
+        written = [write_state.WriteStateData(topic_id=topic_id, partitions=[change])]
+        only(write_state.WriteShareGroupStateRequest(group_id=world.group, topics=written))
+        assert read() == (3, 5, [(5, 7, 0, 2)])
+        asked = [read_summary.ReadStateSummaryData(topic_id, [read_summary.PartitionData(0, 0)])]
+        one = only(read_summary.ReadShareGroupStateSummaryRequest(group_id=world.group, topics=asked))
+        assert (one.state_epoch, one.leader_epoch, one.start_offset, one.delivery_complete_count) == (3, 0, 5, 0)
+        gone = [delete_state.DeleteStateData(topic_id, [delete_state.PartitionData(0)])]
+        only(delete_state.DeleteShareGroupStateRequest(group_id=world.group, topics=gone))
 
 
 def test_a_deleted_group_begins_anew(world: ShareWorld, admin: KafkaAdminClient) -> None:

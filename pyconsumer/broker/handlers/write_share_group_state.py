@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.deferred import wait_for
-from pyconsumer.broker.group.share.states import for_each
 from pyconsumer.broker.share.state import Batch, StateChange
+from pyconsumer.broker.share.state_requests import serve_states
 from pyconsumer.protocol.messages.write_share_group_state import (
     PartitionData,
     PartitionResult,
@@ -14,7 +13,6 @@ from pyconsumer.protocol.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
     WriteStateResult,
 )
-from pyconsumer.protocol.share_state_topic import ShareStateKey
 
 __all__ = ["handle"]
 
@@ -22,26 +20,15 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: WriteShareGroupStateRequest, context: RequestContext
 ) -> WriteShareGroupStateResponse:
-    """Serve each share partition. The share coordinator of all of them is this broker."""
-    wanted: dict[ShareStateKey, PartitionData] = {
-        ShareStateKey(request.group_id, bytes(topic.topic_id), one.partition): one
-        for topic in request.topics
-        for one in topic.partitions
-    }
-    found = await wait_for(
-        for_each({key: broker.share_coordinator.write(key, _change(one)) for key, one in wanted.items()})
-    )
-    results: dict[bytes, WriteStateResult] = {}
-    for key, answer in found.items():
-        result = results.setdefault(key.topic_id, WriteStateResult(topic_id=key.topic_id))
-        result.partitions.append(
-            PartitionResult(
-                partition=key.partition,
-                error_code=answer.error_code,
-                error_message=answer.error_message,
-            )
+    """Serve each share partition."""
+    return WriteShareGroupStateResponse(
+        results=await serve_states(
+            request,
+            lambda key, one: broker.share_coordinator.write(key, _change(one)),
+            WriteStateResult,
+            PartitionResult,
         )
-    return WriteShareGroupStateResponse(results=list(results.values()))
+    )
 
 
 def _change(one: PartitionData) -> StateChange:
