@@ -33,7 +33,7 @@ class AcknowledgeType(enum.IntEnum):
     * ``ACCEPT``: the record is processed. No member gets it again.
     * ``RELEASE``: it was not processed. A member gets it again, unless its deliveries have reached the group's limit.
     * ``REJECT``: it cannot be processed. No member gets it again.
-    * ``RENEW``: it is still being processed. Its lock begins anew, and it stays with this member (KIP-1222).
+    * ``RENEW``: it is still being processed. Its lock is renewed, and it stays with this member (KIP-1222).
     """
 
     ACCEPT = 1

@@ -64,7 +64,9 @@ class ShareGroupCalls(ABC):
     def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout_ms: int | None = None
     ) -> None:
-        """Delete the offsets of topics from a share group without members. It begins anew if it reads them again.
+        """Delete the offsets of topics from a share group without members.
+
+        If the group reads these topics again, it begins like a new group.
 
         Raises:
             NonEmptyGroupError: the group has members. The message names them.

@@ -118,9 +118,10 @@ class ClusterOptions:
             except InvalidUpdateVersionError as error:
                 raise ConfigurationError(str(error.args[0])) from None
         config = BrokerConfig(self.settings)
+        listeners = {name.lower() for name in self.listeners}
         for name in self.settings:
             listener = name.removeprefix("listener.name.").partition(".")[0]
-            if name.startswith("listener.name.") and listener not in {each.lower() for each in self.listeners}:
+            if name.startswith("listener.name.") and listener not in listeners:
                 raise ConfigurationError(
                     f"{name}: there is no listener of this name, which stands in lower case there. The listeners are"
                     f" {', '.join(self.listeners)}"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pyconsumer.admin import AclBinding, AclFilter, KafkaAdminClient, PatternType, ResourceType, parse_acl
-from pyconsumer.cli.options import as_json, client_options, connected, json_option, show_list
+from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, show_list
 
 __all__ = ["command", "rules_from"]
 
@@ -94,7 +94,7 @@ def list_rules(
 def _changes(function: Callable[..., None]) -> Callable[..., None]:
     """Add the arguments of a command that changes rules."""
     for decorate in (
-        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+        dry_run_option,
         json_option,
         connected,
         click.argument("rules", metavar="RULE|@FILE...", nargs=-1, required=True),

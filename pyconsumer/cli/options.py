@@ -172,6 +172,11 @@ def json_option(function: F) -> F:
     return click.option("--json", "json_output", is_flag=True, help="Print JSON, one object per line.")(function)
 
 
+def dry_run_option(function: F) -> F:
+    """Add ``--dry-run`` to a command that changes something."""
+    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(function)
+
+
 def client_options(servers: str, settings: Mapping[str, str], table: Settings[Any] = ADMIN_SETTINGS) -> dict[str, Any]:
     """Return the options for a client's constructor.
 

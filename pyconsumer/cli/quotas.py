@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from pyconsumer.admin import DEFAULT_ENTITY, KafkaAdminClient, QuotaEntity
-from pyconsumer.cli.options import as_json, client_options, connected, json_option, show_list
+from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, show_list
 
 __all__ = ["command"]
 
@@ -87,7 +87,7 @@ def _changes(metavar: str) -> Callable[[Callable[..., None]], Callable[..., None
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         for one in (
-            click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+            dry_run_option,
             json_option,
             connected,
             _names,

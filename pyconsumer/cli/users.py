@@ -13,7 +13,7 @@ from pyconsumer.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from pyconsumer.cli.options import as_json, client_options, connected, json_option, show_list
+from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, show_list
 from pyconsumer.scram import ITERATIONS
 
 __all__ = ["command"]
@@ -64,7 +64,7 @@ def list_users(
     metavar="FILE",
     help="A file whose first line is the password; -: input.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@dry_run_option
 def set_password(
     name: str,
     servers: str,
@@ -107,7 +107,7 @@ def set_password(
 @connected
 @json_option
 @click.option("--mechanism", type=click.Choice(_MECHANISMS), help="Only the credential of this mechanism.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@dry_run_option
 def delete(
     names: tuple[str, ...],
     servers: str,

@@ -154,6 +154,8 @@ class TestTls:
             ({"config": {"ssl.client.auth": "maybe"}}, "must be one of none"),
             ({"config": {"listener.name.ssl.ssl.client.auth": "maybe"}}, "must be one of none"),
             ({"config": {"listener.name.ssl.speed": "1"}}, "Unknown broker setting"),
+            ({"config": {"listener.name.nowhere.ssl.client.auth": "required"}}, "there is no listener of this name"),
+            ({"config": {"listener.name.PLAINTEXT.ssl.client.auth": "none"}}, "which stands in lower case"),
             ({"config": {"ssl.principal.mapping.rules": "RULE:"}}, "invalid rule"),
             (
                 {"config": {"ssl.client.auth": "required"}, "listeners": ("SSL",), "ssl_certfile": "x"},

@@ -277,7 +277,7 @@ class ShareCoordinator:
         return None
 
     def initialize(self, key: ShareStateKey, state_epoch: int, start_offset: int) -> Deferred[StateResult]:
-        """Serve InitializeShareGroupState for one share partition: begin its state anew.
+        """Serve InitializeShareGroupState for one share partition: give it a new state.
 
         Args:
             start_offset: -1 lets the leader choose it by ``share.auto.offset.reset``.

@@ -40,7 +40,7 @@ class GroupShareStates:
     def initialize(
         self, group_id: str, topic_id: bytes, partition: int, state_epoch: int, start_offset: int
     ) -> Deferred[int]:
-        """Begin the state of a share partition anew."""
+        """Replace the state of a share partition by a new one."""
         key = ShareStateKey(group_id, topic_id, partition)
         return _code(self._broker.share_states.initialize(key, state_epoch, start_offset))
 

@@ -51,7 +51,7 @@ class Persister:
         self._peers = peers
 
     def initialize(self, key: ShareStateKey, state_epoch: int, start_offset: int) -> Deferred[StateResult]:
-        """Begin the state of a share partition anew. See :meth:`ShareCoordinator.initialize`."""
+        """Replace the state of a share partition by a new one. See :meth:`ShareCoordinator.initialize`."""
         return self._call(key, lambda one: one.initialize(key, state_epoch, start_offset))
 
     def read(self, key: ShareStateKey, leader_epoch: int) -> Deferred[StateResult]:

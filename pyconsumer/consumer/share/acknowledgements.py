@@ -119,7 +119,7 @@ class Delivery:
         return self.counts[at][2] if at >= 0 and offset <= self.counts[at][1] else 0
 
     def lock_until(self, until: float) -> None:
-        """Record that the lock begins anew (monotonic seconds)."""
+        """Record that the lock has been renewed until a time (monotonic seconds)."""
         self.locked_until = until
 
     def accept_all(self) -> list[Piece]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,11 +147,21 @@ class TestStartsThatTakeTooLong:
     def test_a_late_restart_may_be_awaited_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_thread: bool
     ) -> None:
+        released = threading.Event()
+        opening_all = LogManager.opening_all
+
+        def held(logs: LogManager, *more: Any) -> Iterator[None]:
+            while not released.is_set():
+                yield
+            yield from opening_all(logs, *more)
+
         with EmbeddedCluster(2, tmp_path, in_thread=in_thread) as cluster:
             cluster.kill_broker(1)
+            monkeypatch.setattr(LogManager, "opening_all", held)  # in a thread it may be done at once
             cluster._runner._deadlines = runners.Deadlines(0.0)  # type: ignore[union-attr]
             with pytest.raises(KafkaTimeoutError, match=r"broker 1 did not restart within 0 s.*, and goes on"):
                 cluster.restart_broker(1)
+            released.set()
             cluster._runner._deadlines = runners.Deadlines()  # type: ignore[union-attr]
             cluster.restart_broker(1)
             with pytest.raises(IllegalStateError, match="was not killed"):

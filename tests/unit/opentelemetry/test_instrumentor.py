@@ -214,20 +214,24 @@ def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monk
 
 
 def _python_calls(call: Any) -> int:
-    """Return how many functions of Python a call enters."""
+    """Return how many functions of Python a call enters. The least of some calls: a response may arrive in one."""
     count = 0
 
     def profile(frame: Any, event: str, argument: Any) -> None:
         nonlocal count
         count += event == "call"
 
+    found = []
     call()
-    sys.setprofile(profile)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return count
+    for _ in range(5):
+        count = 0
+        sys.setprofile(profile)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        found.append(count)
+    return min(found)
 
 
 def test_a_client_without_an_observer_makes_no_call_more(servers: str) -> None:

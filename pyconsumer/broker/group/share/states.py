@@ -32,7 +32,7 @@ class ShareStates(Protocol):
     def initialize(
         self, group_id: str, topic_id: bytes, partition: int, state_epoch: int, start_offset: int
     ) -> Deferred[int]:
-        """Begin the state of a share partition anew. With -1 as the start offset, the leader chooses it."""
+        """Replace the state of a share partition by a new one. With -1 as the start offset, the leader chooses it."""
 
     def delete(self, group_id: str, topic_id: bytes, partition: int) -> Deferred[int]:
         """Delete the state of a share partition."""
