@@ -1,4 +1,4 @@
-"""``poll_arrow(value=ProtobufDeserializer(...))``: columns of Protobuf, bad rows, tombstones, paths of types, headers."""
+"""``poll_arrow(value=ProtobufDeserializer(...))``: columns of Protobuf, bad rows, tombstones, paths, headers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("google.protobuf")
-pa = pytest.importorskip("pyarrow")
-
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.errors import ConfigurationError, RecordDeserializationError
 from pyconsumer.schemas import ProtobufDeserializer, ProtobufSerializer, header_schema_id_serializer
@@ -17,6 +14,7 @@ from tests.support.cluster import Cluster
 from tests.support.fake_registry import FakeRegistry
 from tests.support.proto_files import shop_class
 
+pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.usefixtures("cluster")
 
 ORDER, LINE, OTHER = shop_class(0), shop_class(0, 0), shop_class(1)
@@ -129,6 +127,8 @@ def test_a_schema_that_comes_late_stops_before_its_row(cluster: Cluster, topic: 
     deserializer = ProtobufDeserializer(ORDER, None, registry)
     with new_consumer(cluster, topic, schema_timeout_ms=0) as consumer:
         registry.open.clear()
+        while registry.entered.acquire(blocking=False):  # the calls of the serializer
+            pass
         while not registry.entered.acquire(blocking=False):
             assert consumer.poll_arrow(0, value=deserializer).num_rows == 0
         assert consumer.position(TopicPartition(topic, 0)) == 0

@@ -247,4 +247,3 @@ def _item(value: Any, field: Any) -> Any:
     if name.startswith("google.protobuf.") and name.endswith("Value"):
         return value.value
     return shown(value)
-

@@ -10,8 +10,8 @@ Rules
 2. An unknown field is skipped, and so is a field with another wire type than its own. An unknown number of a closed
    enum is an unknown field. That of an open one is the text of the number. Unknown fields of an entry are skipped, as
    by Java's reader. (Google's for Python skips the entry.)
-3. Text is UTF-8, in proto2 as well. A number that has more than its 32 or 64 bits is cut off, as by Google's readers. A path of message indexes stands
-   before the message, if the program has one.
+3. Text is UTF-8, in proto2 as well. A number that has more than its 32 or 64 bits is cut off, as by Google's readers.
+   A path of message indexes stands before the message, if the program has one.
 4. Messages, groups and entries of maps are nested at most ``MAX_LEVELS`` deep, those of unknown groups included. The
    bytes of a field without a column are not looked into, if their length stands before them.
 5. A message counts 64 bytes and 8 for each of its fields, an entry of a map 64, a repeated item 8, texts their bytes.

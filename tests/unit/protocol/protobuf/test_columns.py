@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("google.protobuf")
-pa = pytest.importorskip("pyarrow")
-
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.avro import _pure_columns as pure
 from pyconsumer.protocol.avro.arrow import arrow_array, arrow_type
@@ -20,6 +17,7 @@ from pyconsumer.protocol.protobuf.coder import message_program
 from pyconsumer.protocol.protobuf.column_plan import message_plan, message_schema
 from tests.support.proto_files import compiled
 
+pa = pytest.importorskip("pyarrow")
 native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]
 TWINS = [
     pytest.param(
