@@ -21,6 +21,7 @@ from pyconsumer.spark.partition_reader import record_batch
 from pyconsumer.spark.schema import COLUMNS, DECODE_ERROR, HEADERS, arrow_schema
 from pyconsumer.spark.typed_values import BadRow, Settled, SideColumns
 from pyconsumer.spark.value_formats import format_named
+from pyconsumer.spark.value_options import SIDES
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from pyconsumer.protocol.records import Columns
     from pyconsumer.spark.options import SourceOptions
 
-__all__ = ["TypedRows", "raw_columns", "settle", "settled_in", "typed_schema"]
+__all__ = ["TypedRows", "decoded_sides", "raw_columns", "settle", "settled_in", "typed_schema"]
 
-#: In the metadata of a column that is decoded.
-TYPED: Final = "pyconsumer"
+#: In the metadata of a column that is decoded, and of ``decodeError``.
+_TYPED: Final = "pyconsumer"
 
 
 # -- on the driver -----------------------------------------------------------------------------------------------------
@@ -70,12 +71,13 @@ def typed_schema(options: SourceOptions, settled: Mapping[str, Settled]) -> Any:
     for name in options.columns:
         found = settled.get(name)
         if found is None:
-            fields.append(StructField(name, _plain_type(name), True))
+            sign = {_TYPED: {"decoded": list(settled)}} if name == DECODE_ERROR else None
+            fields.append(StructField(name, _plain_type(name), True, sign))
             continue
         about: dict[str, Any] = {"format": found.format, "schema": found.text, "bare": found.is_bare}
         if found.schema_id is not None:
             about["schemaId"] = found.schema_id
-        fields.append(StructField(name, _columns_of(options, name, found).spark_type, True, {TYPED: about}))
+        fields.append(StructField(name, _columns_of(options, name, found).spark_type, True, {_TYPED: about}))
     return StructType(fields)
 
 
@@ -99,6 +101,23 @@ def _plain_type(name: str) -> Any:
     return plain[COLUMNS.get(name, "binary")]
 
 
+def decoded_sides(schema: Any) -> tuple[str, ...] | None:
+    """Return which of key and value were decoded, by the columns of a frame. The job may have replaced some of them.
+
+    Args:
+        schema: the ``StructType`` of the frame.
+
+    Returns:
+        The sides that ``decodeError`` names. None if the sign on this column is lost or the column is not there.
+    """
+    field = next((field for field in schema.fields if field.name == DECODE_ERROR), None)
+    about: Any = None if field is None else (field.metadata or {}).get(_TYPED)
+    try:
+        return tuple([str(side) for side in about["decoded"]])
+    except (TypeError, KeyError):
+        return None
+
+
 def settled_in(options: SourceOptions, schema: Any) -> dict[str, Settled]:
     """Return the schemas that :func:`typed_schema` has put into the schema.
 
@@ -108,7 +127,7 @@ def settled_in(options: SourceOptions, schema: Any) -> dict[str, Settled]:
     found: dict[str, Settled] = {}
     for side in options.parts:
         field = next((field for field in schema.fields if field.name == side), None)
-        about: Any = None if field is None else (field.metadata or {}).get(TYPED)
+        about: Any = None if field is None else (field.metadata or {}).get(_TYPED)
         try:
             found[side] = Settled(about["format"], about["schema"], about.get("schemaId"), about["bare"])
         except (TypeError, KeyError, AttributeError):
@@ -159,7 +178,8 @@ class TypedRows:
         assert values is not None
         self._null_for_errors = values.null_for_errors
         self._timeout = options.poll_timeout_ms / 1000
-        self._sides = {side: _columns_of(options, side, found) for side, found in settled.items()}
+        # In this order, since the first reason counts (rule 2).
+        self._sides = {side: _columns_of(options, side, settled[side]) for side in SIDES if side in settled}
         self._plain = tuple([name for name in options.columns if name not in settled and name != DECODE_ERROR])
         plain = dict(zip(self._plain, arrow_schema(self._plain), strict=True)) if self._plain else {}
         self._error: Any = arrow_schema((DECODE_ERROR,)).field(0)

@@ -375,6 +375,14 @@ def test_the_key_and_the_value_may_be_bad(registry: FakeRegistry) -> None:
     assert (one["key"], one["value"]["id"], one["decodeError"]["stage"]) == (None, 1, "framing")
 
 
+@pytest.mark.parametrize("order", ["key,value", "value,key"])
+def test_of_two_bad_sides_the_key_is_named_in_any_order_of_the_columns(order: str) -> None:
+    bare = {"key__format": "avro", "key__schema": field("int"), "value__schema": field("int")}
+    options = options_of(**bare, onDecodeError="null", columns=order)
+    found = read(options, settle(options, ["orders"]), columns(b"\2\2", key=b"\2\2"))["decodeError"].to_pylist()
+    assert found[0]["reason"].startswith("key: ")
+
+
 @pytest.mark.parametrize(("key", "value", "side"), [(b"k", None, "key"), (None, b"v", "value")])
 def test_a_bad_row_fails_the_task_and_is_named(registry: FakeRegistry, key: Any, value: Any, side: str) -> None:
     registry.add("orders-value", json.dumps(ORDER))
