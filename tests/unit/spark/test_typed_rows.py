@@ -383,6 +383,34 @@ def test_of_two_bad_sides_the_key_is_named_in_any_order_of_the_columns(order: st
     assert found[0]["reason"].startswith("key: ")
 
 
+def test_the_ids_that_records_name(registry: FakeRegistry) -> None:
+    registry.add("orders-value", json.dumps(ORDER))
+    registry.add("orders-value", json.dumps(WIDER))
+    options = with_registry(onDecodeError="null", includeSchemaId="true", columns="offset,value")
+    rows = columns(
+        framed(2, b"\2\0\2"), None, framed(1, b"\2\0"), framed(2**31, b""), b"\0\0\0\1", b"{}", b"", framed(7, b"")
+    )
+    found = read(options, settle(options, ["orders"]), rows)
+    assert found.schema.names == ["offset", "value", "value_schema_id", "decodeError"]
+    assert found["value_schema_id"].to_pylist() == [2, None, 1, None, None, None, None, 7]
+
+
+def test_a_header_that_names_the_schema_comes_before_the_bytes(registry: FakeRegistry) -> None:
+    registry.add("orders-value", json.dumps(ORDER))
+    options = with_registry(onDecodeError="null", columns="value_schema_id,value")
+    settled = settle(options, ["orders"])
+    for value, found in ((b"\1", None), (None, 1)):
+        headers = [("other", value), *([] if value is None else [("__value_schema_id", value)])]
+        rows = read(options, settled, columns(framed(1, b"\2\0"), headers=headers))
+        assert rows["value_schema_id"].to_pylist() == [found]
+
+
+def test_bare_values_have_no_id() -> None:
+    options = options_of(value__schema=field("int"), includeSchemaId="true", columns="value")
+    found = read(options, settle(options, ["orders"]), columns(b"\2", None))
+    assert found["value_schema_id"].to_pylist() == [None, None]
+
+
 @pytest.mark.parametrize(("key", "value", "side"), [(b"k", None, "key"), (None, b"v", "value")])
 def test_a_bad_row_fails_the_task_and_is_named(registry: FakeRegistry, key: Any, value: Any, side: str) -> None:
     registry.add("orders-value", json.dumps(ORDER))
