@@ -20,7 +20,7 @@ from pyconsumer.protocol.avro import ColumnsDecoder
 from pyconsumer.protocol.records import BatchBuilder, Columns, Cursor
 from pyconsumer.schemas import AvroDeserializer, Schema, SchemaReference
 from pyconsumer.schemas.loading import Loader
-from pyconsumer.spark import avro_values
+from pyconsumer.spark import avro_values, layout_columns
 from pyconsumer.spark.errors import ReadError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.source import KafkaDataSource
@@ -433,7 +433,7 @@ def test_a_batch_that_becomes_large_is_cut(registry: FakeRegistry, monkeypatch: 
     values = [framed(1, bytes([2 * row, 0])) if row % 7 else b"bad" for row in range(40)]
     whole = read(options, settled, columns(*values, key=framed(2, b"\x0e")))
     real = ColumnsDecoder
-    monkeypatch.setattr(avro_values, "ColumnsDecoder", lambda of: real(of, most_held=500))
+    monkeypatch.setattr(layout_columns, "ColumnsDecoder", lambda of: real(of, most_held=500))
     rows = TypedRows(options, settled)
     batches = list(rows.batches(columns(*values, key=framed(2, b"\x0e")), 40))
     assert len(batches) >= 3
@@ -465,7 +465,7 @@ def test_a_task_waits_for_a_slow_registry(registry: FakeRegistry) -> None:
 
 
 def test_a_registry_that_is_down_for_a_while(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_values, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(layout_columns, "_PAUSE_S", 0.01)
     registry.add("orders-value", json.dumps(ORDER))
     options = with_registry(columns="value")
     settled = settle(options, ["orders"])
