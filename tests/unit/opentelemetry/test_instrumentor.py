@@ -47,6 +47,7 @@ def _end() -> Iterator[None]:
 def servers() -> Iterator[str]:
     with EmbeddedCluster() as cluster:
         cluster.create_topic("t", 1)
+        cluster.create_topic("dropped", 1)
         cluster.create_topic("generated", 1)
         yield cluster.bootstrap_servers
 
@@ -199,8 +200,8 @@ def test_a_failure_at_the_end_of_processing_leaves_no_span_current(monkeypatch: 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with recording(sampler=Drops(), metrics=False) as recorder:
         with KafkaProducer(bootstrap_servers=servers) as producer:
-            producer.send("t", b"dropped").get(30)
-        with KafkaConsumer("t", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            producer.send("dropped", b"x").get(30)
+        with KafkaConsumer("dropped", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
             assert hooks.active is not None
             with monkeypatch.context() as patch:
                 read: list[object] = []
