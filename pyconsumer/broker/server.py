@@ -173,7 +173,7 @@ class BrokerServer:
         connection = ClientConnection(self, sock, name, f"/{host}", session, tls)
         self._connections.add(connection)
         if needs_login or tls is not None:
-            self._pending.add(connection, self.loop.time())
+            self._pending.add(connection, host, self.loop.time())
             if self._login_check is None:
                 self._check_logins()
 
