@@ -34,28 +34,33 @@ WITHIN_S = 200.0
 class Member:
     """What one member has told.
 
-    A member that has missed a generation continues at the offset that was committed when it got the partition back. The
-    records in its hands come again then, even if it has committed them since. So these commits of its own do not bind
-    its next read.
+    A partition that the member has kept since its last records of it goes on at its position. One that it had lost
+    meanwhile, or whose generation it missed, goes on at the offset that was committed when it got the partition back.
+    The records in its hands come again then, even if it has committed them since. So these commits of its own do not
+    bind its next read of the partition.
     """
 
     def __init__(self) -> None:
-        self.last = ""
-        self.generation = 0
-        self.missed_one = False
-        self.overwritten: dict[int, int] = {}  # by partition: what was committed before the commits of its last step
-        self.not_binding: dict[int, int] = {}  # the same, in the step that follows
+        self._generation = 0
+        self._kept: set[int] = set()
+        self._before_own_commits: dict[int, int] = {}  # by partition: since its last records of it
 
-    def begin(self) -> None:
-        """Note that it begins with records."""
-        if self.last != "begin":
-            self.not_binding = self.overwritten if self.missed_one else {}
-            self.overwritten, self.missed_one = {}, False
+    def assigned(self, generation: int, partitions: list[int]) -> None:
+        """Note that it has been assigned these partitions."""
+        missed_one = generation > self._generation + 1
+        self._kept = set() if missed_one else self._kept.intersection(partitions)
+        self._generation = generation
 
-    def assigned(self, generation: int) -> None:
-        """Note that it has got partitions."""
-        self.missed_one |= generation > self.generation + 1
-        self.generation = generation
+    def committed(self, partition: int, before: int) -> None:
+        """Note that it has committed. ``before`` is what had been committed then."""
+        self._before_own_commits.setdefault(partition, before)
+
+    def begin(self, partition: int, committed: int) -> int:
+        """Note that it begins with records of a partition, and return the offset before which none may come."""
+        own = self._before_own_commits.pop(partition, committed)
+        bound = committed if partition in self._kept else own
+        self._kept.add(partition)
+        return bound
 
 
 class Steps:
@@ -78,11 +83,10 @@ class Steps:
             if what == "ready":
                 self.ready += 1
             elif what == "assigned":
-                member.assigned(more[0])
+                member.assigned(*more)
             elif what == "begin":
-                member.begin()
                 partition, offsets = more
-                before = member.not_binding.get(partition, self.committed.get(partition, 0))
+                before = member.begin(partition, self.committed.get(partition, 0))
                 self.begun_after_commit += [
                     (number, partition, offset, before) for offset in offsets if offset < before
                 ]
@@ -90,9 +94,8 @@ class Steps:
                 self.done |= {(more[0], offset) for offset in more[1]}
             else:
                 before = self.committed.get(more[0], 0)
-                member.overwritten.setdefault(more[0], before)
+                member.committed(more[0], before)
                 self.committed[more[0]] = max(more[1], before)
-            member.last = what
             self.changed.notify_all()
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
@@ -148,7 +151,9 @@ def test_members_that_are_killed_at_work_lose_no_record(
         complete = steps.wait(lambda: steps.done >= everything, WITHIN_S)
         missing = sorted(everything - steps.done)
         assert complete, (missing[:20], len(missing), time.monotonic() - started, alive[0].stderr[-2000:])
-        assert not steps.begun_after_commit, ("only records after the last commit come twice", steps.history)
+        assert not steps.begun_after_commit, "only records after the last commit come twice: " + "; ".join(
+            steps.history
+        )
     finally:
         for member in members:
             member.stop()

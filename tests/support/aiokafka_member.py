@@ -2,8 +2,8 @@
 
 ``python -m tests.support.aiokafka_member SETTINGS TOPIC COMMITS SEED`` prints a JSON list for each step, before the
 next one begins: ``["ready"]``, ``["begin", partition, [offsets]]``, ``["done", partition, [offsets]]`` when it has
-worked on these records, ``["committed", partition, offset]``, and ``["assigned", generation]`` when the group has
-assigned partitions. ``COMMITS`` is ``auto`` or ``manual``.
+worked on these records, ``["committed", partition, offset]``, and ``["assigned", generation, [partitions]]`` when
+the group has assigned all of these partitions. ``COMMITS`` is ``auto`` or ``manual``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Listener(ConsumerRebalanceListener):
         """Do nothing."""
 
     def on_partitions_assigned(self, assigned: object) -> None:
-        tell("assigned", self._consumer._coordinator.generation)
+        partitions = sorted(tp.partition for tp in self._consumer.assignment())
+        tell("assigned", self._consumer._coordinator.generation, partitions)
 
 
 async def work(consumer: AIOKafkaConsumer, records: dict[TopicPartition, list[Any]], *, manual: bool) -> None:

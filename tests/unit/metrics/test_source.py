@@ -32,6 +32,9 @@ _NOWHERE = "127.0.0.1:1"
 def brokers() -> Iterator[str]:
     with EmbeddedCluster(data_dir=":memory:") as cluster:
         cluster.create_topic("tea.green")
+        cluster.create_topic("tea.black")
+        with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            producer.send("tea.black", b"1").get(10)
         yield cluster.bootstrap_servers
 
 
@@ -137,7 +140,7 @@ def test_the_work_of_a_consumer_and_a_producer_is_counted(brokers: str) -> None:
 
 
 def test_the_metrics_of_a_partition_and_its_topic_go_when_it_is_revoked(brokers: str) -> None:
-    tp = TopicPartition("tea.green", 0)
+    tp = TopicPartition("tea.black", 0)
     with KafkaConsumer(bootstrap_servers=brokers, auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
         consumer.poll(timeout_ms=5000)
