@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ from typing import Any, Self
 
 from pyconsumer.acls import AclBinding, parse_acl
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
+from pyconsumer.broker.access.recorder import AccessRecord, Question
 from pyconsumer.broker.access.store import acl_to_json
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.host import REGISTRY, ClusterOptions
@@ -141,6 +143,9 @@ class EmbeddedCluster:
         self._down: set[int] = set()
         self._late: set[int] = set()  # killed brokers whose restart timed out
         self._killed = False
+        self._access: Any = None  # users, rules and quotas at the start
+        self._record: AccessRecord | None = None
+        self._records_all = False
         self._held_ports: list[HeldPorts] = []  # while all brokers are killed
         #: The faults that the brokers inject.
         self.faults = ClusterFaults(self)
@@ -180,6 +185,10 @@ class EmbeddedCluster:
                 self._hold_ports()
             raise
         self._runner = runner
+        if self._access is None:
+            self._access = self.command("access")
+        if self._record is not None:
+            self._take_questions(begin=True)
 
     def _hold_ports(self) -> None:
         for ports in self._ports:
@@ -200,6 +209,7 @@ class EmbeddedCluster:
         self._down.clear()
         self._late.clear()
         self._killed = False
+        self._access = None
         try:
             if runner is not None:
                 runner.stop()
@@ -341,6 +351,72 @@ class EmbeddedCluster:
         """Remove rules. Return how many of them were there."""
         return int(self.command("remove_acls", acls=[acl_to_json(acl) for acl in _rules(acls)]))
 
+    def set_acls(self, *acls: AclBinding | str) -> None:
+        """Let these rules be the only ones. Arguments and errors are those of :meth:`add_acls`."""
+        self.command("set_acls", acls=[acl_to_json(acl) for acl in _rules(acls)])
+
+    @contextmanager
+    def record_access(self, *, allow_all: bool = True) -> Iterator[AccessRecord]:
+        """Record which rights clients need while a block runs.
+
+        ``super.users`` are not recorded. pytest does this by ``--kafka-acls`` (see ``docs/testing.md``).
+
+        Args:
+            allow_all: grant every right meanwhile, so that ``needed`` has the fewest rules for what the clients have
+                done. False leaves the rules in force, so that ``denied`` has the rules that were missing.
+
+        Yields:
+            AccessRecord: complete when the block has ended.
+
+        Raises:
+            SecurityDisabledError: the cluster was made without ``acls``.
+            IllegalStateError: the block is inside another one, or the cluster does not run.
+
+        Example::
+
+            with EmbeddedCluster(users={"shop": "secret"}, acls=[]) as cluster:
+                with cluster.record_access() as record:
+                    run_the_shop(**cluster.login("shop"))
+                print(*record.needed, sep="\\n")  # shop: WRITE topic orders
+        """
+        record = self.begin_record(allow_all=allow_all)
+        try:
+            yield record
+        finally:
+            self.end_record()
+
+    def begin_record(self, *, allow_all: bool = True) -> AccessRecord:
+        """Begin what :meth:`record_access` does. Its record is complete after :meth:`end_record`."""
+        if self._record is not None:
+            raise IllegalStateError("the rights are being recorded already")
+        self._records_all = allow_all
+        self._record = record = AccessRecord()
+        try:
+            self._take_questions(begin=True)
+        except BaseException:
+            self._record = None
+            raise
+        return record
+
+    def end_record(self) -> None:
+        """End a record. If none was begun, this has no effect."""
+        try:
+            if self._record is not None and self._runner is not None:
+                self._take_questions(end=True)
+        finally:
+            self._record = None
+
+    def update_record(self) -> None:
+        """Add what clients have asked until now to the record that was begun."""
+        if self._record is not None and self._runner is not None:
+            self._take_questions()
+
+    def _take_questions(self, *, begin: bool = False, end: bool = False) -> None:
+        assert self._record is not None
+        found = self.command("record_access", begin=begin, end=end, allows_all=self._records_all)
+        known = dict.fromkeys(self._record.questions)
+        self._record.questions = list({**known, **dict.fromkeys(map(Question.from_json, found))})
+
     def kill_broker(self, node_id: int) -> None:
         """End a broker as ``kill -9`` does: its connections are reset, and its memory is lost.
 
@@ -401,6 +477,7 @@ class EmbeddedCluster:
         """
         runner = self._running()
         self._check_files()
+        self.update_record()
         runner.kill()
         self._runner = None
         self._killed = True
@@ -421,7 +498,11 @@ class EmbeddedCluster:
         self._late.clear()
 
     def repair(self) -> None:
-        """Undo the changes of a test: remove all faults, resume replication, start killed brokers."""
+        """Undo the changes of a test.
+
+        Faults are removed, replication continues, and killed brokers start again. Users, rules and quotas are those of
+        the start again.
+        """
         if self._killed:
             self.restart()
         for node_id in sorted(self._down):
@@ -429,6 +510,7 @@ class EmbeddedCluster:
         self.faults.clear()
         for node_id in range(self._options.brokers) if self._options.brokers > 1 else ():
             self.faults.resume_replication(node_id)
+        self.command("restore_access", state=self._access)
 
     def _check_files(self) -> None:
         if self._memory:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from pyconsumer.acls import AclBinding, AclFilter
+from pyconsumer.acls import AclBinding
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
+from pyconsumer.broker.access.commands import ACCESS_COMMANDS, run_access_command
 from pyconsumer.broker.access.quotas import QuotaAlteration, QuotaStore
-from pyconsumer.broker.access.store import acl_from_json, check_binding
+from pyconsumer.broker.access.store import check_binding
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
@@ -623,14 +624,8 @@ class ClusterHost:
             if deadline is not None:
                 self._on_earlier(deadline)
             return None
-        if name in ("add_acls", "remove_acls"):
-            acls = list(map(acl_from_json, arguments["acls"]))
-            if name == "add_acls":
-                for acl in acls:
-                    check_binding(acl)
-                self.controller.acls.create(acls)
-                return None
-            return sum(map(len, self.controller.acls.delete([AclFilter.of(acl) for acl in acls])))
+        if name in ACCESS_COMMANDS:
+            return run_access_command(self.controller, self._authorizer, name, arguments)
         if name == "ping":
             return os.getpid()
         raise ConfigurationError(f"there is no command {name!r}")

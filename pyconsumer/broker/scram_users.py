@@ -179,6 +179,15 @@ class ScramUsers:
             _log.warning("the credentials of %r have changed; the password of the start is set again at the next", name)
         return results
 
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to an earlier :meth:`snapshot`. Raises ``OSError`` if the change could not be stored."""
+        before = ScramUsers(self._save)
+        before.load(state)
+        earlier = before._users
+        names = {**self._users, **earlier}
+        self._replace({name: earlier.get(name, {}) for name in names if earlier.get(name) != self._users.get(name)})
+        self._changed.clear()
+
     def fits_changed(self, name: str, password: bytes) -> bool | None:
         """Return whether a password is that of a user whose credentials have changed. None: they have not.
 

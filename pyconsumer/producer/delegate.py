@@ -177,6 +177,7 @@ class ProducerDelegate:
             future_class=future_class,
         )
         self._future_class = future_class
+        self._observed = Client(config.client_id)  # for `hooks`
         self.append = self._appender.append
         self._interceptors = ProducerInterceptors(config.interceptors)
         self.is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
@@ -338,7 +339,10 @@ class ProducerDelegate:
         return observed_send(self.send_at_once, self.send_steps, self._client(), topic, *record)
 
     def _client(self) -> Client:
-        return Client(self.config.client_id, None, self.metadata.cluster_id)
+        found = self._observed
+        if found.cluster_id is not self.metadata.cluster_id:
+            found = self._observed = Client(self.config.client_id, None, self.metadata.cluster_id)
+        return found
 
     def _serialized_steps(
         self, topic: str, headers: Any, key: Any, value: Any, pending: PendingError
@@ -463,8 +467,8 @@ class ProducerDelegate:
         transactions = self.transactions
         try:
             while at < len(rows):
-                if self.is_plain and not headers and (transactions is None or transactions.is_open):
-                    at = self._appender.append_many(topic, rows, row_keys, at, partition, timestamp_ms, runs)
+                if self.is_plain and (transactions is None or transactions.is_open):
+                    at = self._appender.append_many(topic, rows, row_keys, at, partition, timestamp_ms, runs, headers)
                     if at == len(rows):
                         break
                 key = None if row_keys is None else row_keys[at]

@@ -102,7 +102,7 @@ def test_a_share_group_is_listed_and_described(world: ShareWorld, admin: KafkaAd
     assert member.assignment == (TopicPartition(topic, 0), TopicPartition(topic, 1))
     assert group.epoch == group.assignment_epoch == member.epoch
     consumer.close()
-    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 60, "the member has left")
     assert admin.describe_groups([world.group])[world.group].state == "Empty"
 
 
@@ -189,7 +189,7 @@ def test_a_deleted_group_begins_anew(world: ShareWorld, admin: KafkaAdminClient)
     topic = world.topic()
     world.send(topic, [b"1", b"2"])
     assert read_all(world, topic, 2) == [0, 1]
-    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 60, "the member has left")
     assert admin.delete_groups([world.group]) == {world.group: None}
     with pytest.raises(GroupIdNotFoundError):
         admin.describe_groups([world.group])
@@ -226,7 +226,7 @@ def test_the_command_shows_and_resets_a_share_group(
         return out
 
     assert world.group in command("groups", "list", "--type", "share")
-    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 60, "the member has left")
     described = json.loads(command("groups", "describe", world.group, "--json"))
     assert (described["type"], described["state"]) == ("share", "Empty")
     (row,) = described["partitions"]

@@ -189,11 +189,26 @@ class QuotaStore:
             results[entity] = None
             if own != self._quotas.get(entity, _NOTHING):
                 changed[entity] = own
-        if changed and not validate_only:
+        if not validate_only:
+            self._apply(changed)
+        return results
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to an earlier :meth:`snapshot`. Raises ``OSError`` if the change could not be stored."""
+        before = QuotaStore(self._save)
+        before.load(state)
+        changed = {
+            entity: before._quotas.get(entity, {})
+            for entity in {**self._quotas, **before._quotas}
+            if before._quotas.get(entity) != self._quotas.get(entity)
+        }
+        self._apply(changed)
+
+    def _apply(self, changed: Mapping[Entity, dict[str, float]]) -> None:
+        if changed:
             before = {entity: self._quotas.get(entity, {}) for entity in changed}
             self._put(changed.items())
             self._save(lambda: self._put(before.items()), {"client_quotas": list(changed.items())})
-        return results
 
     def _put(self, quotas: Iterable[tuple[Entity, dict[str, float]]]) -> None:
         for entity, values in quotas:
