@@ -19,11 +19,13 @@ def load_profile() -> None:
     """Let tests without settings of their own try as many examples as this run should have.
 
     No test fails because the machine is slow: an example has no deadline of its own, and its generation has none.
+    With ``CI`` the examples are the same in each run, so that its verdict is about the change.
     """
     settings.register_profile(
         "pyconsumer",
         max_examples=examples(100),
         deadline=None,
+        derandomize=bool(os.environ.get("CI")),
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("pyconsumer")
