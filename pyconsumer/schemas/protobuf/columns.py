@@ -21,7 +21,7 @@ from pyconsumer.protocol.protobuf.files import message_path
 from pyconsumer.schemas.columns import TypedColumns, found_or_error, named_rows, row_bytes, schemas_of_rows
 from pyconsumer.schemas.errors import SchemaFramingError
 from pyconsumer.schemas.loading import Loader
-from pyconsumer.schemas.protobuf.deserializer import parse_with_references
+from pyconsumer.schemas.protobuf.parsing import parse_with_references
 from pyconsumer.schemas.subjects import MessageField
 from pyconsumer.schemas.wire import header_name, read_framed
 

@@ -128,7 +128,7 @@ def test_the_twins_and_the_library_agree(seed: int) -> None:
 
 
 def program_of(plan: MessagePlan) -> Any:
-    plan.twin = lambda program: twin.MessageProgram(program.plan, program.path, program.zigzag)
+    plan.explain_by(lambda program: twin.MessageProgram(program.plan, program.path, program.zigzag))
     return native.MessageProgram(plan)
 
 
