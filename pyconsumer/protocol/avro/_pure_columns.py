@@ -485,6 +485,9 @@ def explain(program: Any, data: bytes, start: int, max_decoded_bytes: int) -> Se
         max_decoded_bytes: the bound of a value.
     """
     plan = program.plan
+    if hasattr(plan, "refusal"):  # JSON
+        refusal: SerializationError = plan.refusal(program, data[start:])
+        return refusal
     is_avro = isinstance(plan, ColumnPlan)
     error: Callable[[str], SerializationError] = AvroDecodeError if is_avro else SerializationError
     if len(data) - start > _EXPLAINED_BYTES:
