@@ -1,7 +1,7 @@
 # Columns of JSON. The rules are in pyconsumer/schemas/json_schema/column_plan.py.
 #
-# This reads plain documents alone. A document with anything else, or with an error, is given to the plan, which reads it
-# in Python: then it is refused, or comes back as Avro. So the verdicts are those of Python.
+# This reads plain documents alone. The plan gets each other document, and reads it in Python: it is refused, or comes
+# back as Avro. So the verdicts are those of Python.
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char *text, char **end, PyObject *overflow) except? -1.0
@@ -97,7 +97,8 @@ cdef class DocumentProgram:
         for number in range(self.node_count):
             place = self.nodes[number].first
             for found in sorted(
-                range(place, place + self.nodes[number].many), key=lambda each: (len(members[each][0]), members[each][0])
+                range(place, place + self.nodes[number].many),
+                key=lambda each: (len(members[each][0]), members[each][0]),
             ):
                 self.order[place] = found
                 place += 1
@@ -156,7 +157,7 @@ cdef inline bint starts_with(Reading *r, const char *word, Py_ssize_t size) noex
 
 
 cdef inline bint plain_at(Reading *r, const uint8_t **start, Py_ssize_t *size, bint *escaped) noexcept nogil:
-    """Read a string. Surrogates and what is no string return False."""
+    """Read a string. Return False if there is none, or if it has surrogates."""
     cdef const uint8_t *at = r.at
     cdef const uint8_t *end = r.end
     cdef uint8_t letter
