@@ -1,8 +1,8 @@
 """``python -m tests.benchmarks.schema_formats``: JSON and Protobuf values of a registry, beside confluent-kafka's.
 
 The processor time of this process for a value, without a broker and with the schemas at hand. The record has seven
-fields. Columns of JSON stand beside ``orjson.loads`` and ``pyarrow.array``. Those of Protobuf stand beside ``ptars``, if
-that is installed. It needs ``pyconsumer[peers]``.
+fields. Columns of JSON stand beside ``orjson.loads`` and ``pyarrow.array``. Those of Protobuf stand beside ``ptars``,
+if that is installed. It needs ``pyconsumer[peers]``.
 """
 
 from __future__ import annotations

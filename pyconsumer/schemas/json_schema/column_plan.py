@@ -4,8 +4,8 @@ Rules
 
 1. The compiled decoder reads plain documents. It gives each other one to Python. So there is one set of verdicts, that
    of :mod:`.documents` and :mod:`.shapes`. Not plain are errors, values that become JSON text, and two members of one
-   name. Nor are escaped names, escaped surrogates, maps of more than 32 keys, ``1.0`` as an integer, and numbers of more
-   than 18 digits.
+   name. Nor are escaped names, escaped surrogates, maps of more than 32 keys, ``1.0`` as an integer, and numbers of
+   more than 18 digits.
 2. Python makes Avro of a document, by the type of the columns, and the decoder reads that.
 3. A value counts as its Avro does (rule 3 of :mod:`pyconsumer.protocol.avro._pure_columns`).
 4. Parts without a column are checked, and not stored.
