@@ -141,7 +141,7 @@ def _protobuf(client: Any, schema: Any, conf: dict[str, Any]) -> tuple[Any, Call
     """Return a serializer of the first message type of a file, and the function that makes messages of documents."""
     from pyconsumer.cli.proto_lines import message_of
     from pyconsumer.schemas import ProtobufSerializer
-    from pyconsumer.schemas.protobuf.deserializer import parse_with_references
+    from pyconsumer.schemas.protobuf.parsing import parse_with_references
 
     kind = parse_with_references(client, schema).message([0])
     return ProtobufSerializer(kind, client, conf), lambda document: message_of(kind, document)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
+from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
 from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.rules import refuse_rules
@@ -26,9 +27,11 @@ from pyconsumer.schemas.subjects import MessageField
 from pyconsumer.schemas.wire import header_name, read_framed
 
 if TYPE_CHECKING:
+    from pyconsumer.protocol.avro.layout import Layout
     from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
 
 __all__ = [
+    "FramedSide",
     "TypedColumns",
     "common_schema",
     "found_or_error",
@@ -137,6 +140,113 @@ class TypedColumns(Generic[R]):
                     f"the columns of the topic {topic} are not known: {error}. {self._ways_out}"
                 ) from None
         return self._parse(common_schema(found, self._field, self._ways_out, owner.FORMAT), is_own=False)
+
+
+class FramedSide:
+    """The columns of one side, and the programs of the schemas that rows have named.
+
+    Args:
+        layout: the columns.
+        field: key or value.
+
+    Attributes:
+        layout: the columns.
+    """
+
+    def __init__(self, layout: Layout, field: MessageField) -> None:
+        self.layout = layout
+        self._field = field
+        self._programs: dict[Any, Any] = {}
+
+    # -- what a format defines -----------------------------------------------------------------------------------------
+
+    def _find(self, key: Any) -> Any:
+        """Return what is known of a schema, or the error in its place."""
+        raise NotImplementedError
+
+    def _program(self, key: Any, found: Any) -> Any:
+        """Return the program of a schema, for rows that begin with its id."""
+        raise NotImplementedError
+
+    def _framing(self, data: bytes, header: bytes | None) -> tuple[Any, int, tuple[int, ...]]:
+        """Return the id or GUID that a row names, the index of its value, and the path of its type.
+
+        Raises:
+            SchemaFramingError: it names none.
+        """
+        return *framing_of(data, header, self._field), ()
+
+    def _odd_program(self, key: Any, found: Any, indexes: tuple[int, ...]) -> Any:
+        """Return the program of a row whose framing was read, or the error in its place."""
+        return self._program(key, found)
+
+    # -- used by a poll, and by Spark ----------------------------------------------------------------------------------
+
+    def prepare(
+        self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
+    ) -> tuple[Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
+        """Find the programs of some rows.
+
+        Args:
+            decoder: a ``ColumnsDecoder``.
+            column: the keys or values.
+            headers: of the same rows.
+            count: the number of rows.
+
+        Returns:
+            The programs by id, the rows that are odd, the number of rows that can be read now, and the error that stops
+            the next one. It may be a ``PendingError``.
+        """
+        named = named_rows(headers, header_name(self._field), count)
+        if named:  # the bytes of these rows have no id
+            rows = [None if row in named else data for row, data in enumerate(rows_of(column, count))]
+            scanned = decoder.scan(rows, self._programs)
+        else:
+            scanned = decoder.scan_column(column, count, self._programs)
+        if not scanned.missing and not scanned.odd and not named:
+            return self._programs, {}, count, None
+        odd: dict[int, Odd] = {}
+        framed: dict[int, tuple[Any, int, tuple[int, ...]]] = {}
+        wanted: list[tuple[int, Any]] = [(row, key) for key, row in scanned.missing.items()]
+        for row in sorted({*scanned.odd, *named}):
+            data = row_bytes(column, row)
+            if data is None:
+                continue
+            try:
+                framed[row] = self._framing(data, named.get(row))
+            except SchemaFramingError as error:
+                odd[row] = Odd(error, 0)
+                continue
+            wanted.append((row, framed[row][0]))
+        found, limit, stop = schemas_of_rows(wanted, count, self._find)
+        programs = dict(self._programs)
+        for key in scanned.missing:
+            one = found.get(key)
+            if isinstance(one, Exception):
+                if not isinstance(one, (PendingError, SchemaUnavailableError)):
+                    programs[key] = one
+            elif key in found:
+                programs[key] = self._programs[key] = self._program(key, one)
+        for row, (key, start, indexes) in framed.items():
+            one = found.get(key)
+            is_error = isinstance(one, Exception) or key not in found
+            odd[row] = Odd(one if is_error else self._odd_program(key, one, indexes), start)
+        return programs, odd, limit, stop
+
+    def prepare_column(
+        self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
+    ) -> tuple[BinaryColumn, Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
+        """Do as :meth:`prepare`, and return the column to decode first."""
+        return column, *self.prepare(decoder, column, headers, count)
+
+    def identity(self, column: BinaryColumn, headers: HeaderColumn | None, row: int) -> Any:
+        """Return the id or the GUID of the schema that a row names. This is for a row that was refused.
+
+        Raises:
+            SchemaFramingError: it names none.
+        """
+        named = named_rows(headers, header_name(self._field), row + 1).get(row)
+        return self._framing(row_bytes(column, row) or b"", named)[0]
 
 
 def common_schema(

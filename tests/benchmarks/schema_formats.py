@@ -1,7 +1,8 @@
 """``python -m tests.benchmarks.schema_formats``: JSON and Protobuf values of a registry, beside confluent-kafka's.
 
 The processor time of this process for a value, without a broker and with the schemas at hand. The record has seven
-fields. Columns of JSON stand beside ``orjson.loads`` and ``pyarrow.array``. It needs ``pyconsumer[peers]``.
+fields. Columns of JSON stand beside ``orjson.loads`` and ``pyarrow.array``. Those of Protobuf stand beside ``ptars``,
+if that is installed. It needs ``pyconsumer[peers]``.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def ways(count: int, *, with_peers: bool) -> Iterator[tuple[str, Callable[[], An
     writing, reading = write.bind("value"), read.bind("value").of_record
     yield "JSON: write", lambda: [writing.serialize("orders", None, each) for each in given]
     yield "JSON: read", lambda: [reading(record, each) for each in data]
-    yield "JSON: columns", lambda: _columns(JSONDeserializer(SCHEMA, None, registry), data)
+    columns = JSONDeserializer(SCHEMA, None, registry)
+    fetched = BinaryColumn.of(data)  # as a poll has them
+    yield "JSON: columns", lambda: _columns(columns, fetched, count)
     kind = compiled(f'syntax = "proto3"; message Order {{ {_PROTO} }}').message([0])
     messages = [kind(**{name: each for name, each in one.items() if each is not None}) for one in given]
     proto, unproto = ProtobufSerializer(kind, registry), ProtobufDeserializer(kind, None, registry)
@@ -87,11 +90,13 @@ def ways(count: int, *, with_peers: bool) -> Iterator[tuple[str, Callable[[], An
     writing_proto, reading_proto = proto.bind("value"), unproto.bind("value").of_record
     yield "Protobuf: write", lambda: [writing_proto.serialize("orders", None, each) for each in messages]
     yield "Protobuf: read", lambda: [reading_proto(record, each) for each in encoded]
+    fetched_messages = BinaryColumn.of(encoded)
+    yield "Protobuf: columns", lambda: _columns(unproto, fetched_messages, count)
     if with_peers:
         yield from _peers(given, data, messages, kind)
 
 
-def _columns(deserializer: JSONDeserializer, data: list[Any]) -> Any:
+def _columns(deserializer: Any, column: BinaryColumn, count: int) -> Any:
     columns = deserializer.columns("value")
     while True:
         try:
@@ -100,9 +105,9 @@ def _columns(deserializer: JSONDeserializer, data: list[Any]) -> Any:
         except PendingError as pending:
             wait_for_arrival(pending.arrival)
     side = columns.select(None)
-    decoder, column = ColumnsDecoder(side.layout.columns), BinaryColumn.of(data)
+    decoder = ColumnsDecoder(side.layout.columns)
     while True:
-        read, programs, odd, limit, stop = side.prepare_column(decoder, column, None, len(data))
+        read, programs, odd, limit, stop = side.prepare_column(decoder, column, None, count)
         if not isinstance(stop, PendingError):
             break
         wait_for_arrival(stop.arrival)
@@ -122,18 +127,30 @@ def _peers(
     framed = [write(each, context) for each in given]
     yield "JSON: write, confluent-kafka", lambda: [write(each, context) for each in given]
     yield "JSON: read, confluent-kafka", lambda: [read(each, context) for each in framed]
-    shape = _columns(JSONDeserializer(SCHEMA), data).type
+    shape = _columns(JSONDeserializer(SCHEMA), BinaryColumn.of(data), len(data)).type
     yield (
         "JSON: columns, orjson and pyarrow.array",
         lambda: pa.array([orjson.loads(memoryview(each)[5:]) for each in data], shape),
     )
+    yield (
+        "JSON: columns, orjson and from_pylist",
+        lambda: pa.Table.from_pylist([orjson.loads(memoryview(each)[5:]) for each in data], pa.schema(list(shape))),
+    )
+    try:
+        from ptars import HandlerPool  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        pass
+    else:
+        handler = HandlerPool([kind.DESCRIPTOR.file]).get_for_message(kind.DESCRIPTOR)
+        bare = [each.SerializeToString() for each in messages]
+        yield "Protobuf: columns, ptars", lambda: handler.list_to_record_batch(bare)
     proto, unproto = protobuf.ProtobufSerializer(kind, client), protobuf.ProtobufDeserializer(kind, None, client)
     encoded = [proto(each, context) for each in messages]
     yield "Protobuf: write, confluent-kafka", lambda: [proto(each, context) for each in messages]
     yield "Protobuf: read, confluent-kafka", lambda: [unproto(each, context) for each in encoded]
 
 
-def main(count: int = 1_000, *, seconds: float = 1.0) -> None:
+def main(count: int = 10_000, *, seconds: float = 1.0) -> None:
     """Print the processor time of each way (microseconds a value)."""
     for name, way in ways(count, with_peers=True):
         way()

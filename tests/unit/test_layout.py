@@ -73,6 +73,8 @@ _VALUES = {"NamedTuple", "TypedDict", "Protocol", "Enum", "IntEnum", "StrEnum", 
 _VALUE_DECORATORS = ("dataclass", "structure", "message(")
 _MANY_CLASSES = {
     "pyconsumer/protocol/avro/_pure.py": "the three twins of the compiled module's classes",
+    "pyconsumer/protocol/avro/_pure_columns.py": "the twins of the compiled module's classes, and their columns",
+    "pyconsumer/protocol/protobuf/column_plan.py": "names for the numbers of operations, and the plan that has them",
     "pyconsumer/assignors/special.py": "three assignors for special needs, each a few lines",
     "pyconsumer/consumer/coordinator/offset_commits.py": "commits and fetches of offsets, with shared retries",
     "pyconsumer/network/client_requests.py": "a request, and the two places that it waits in",

@@ -197,6 +197,16 @@ class ValueCursor:
         if self.room < 0:
             raise TooLargeError
 
+    def go(self, at: int, end: int) -> tuple[int, int]:
+        """Go to another place, with an end of its own. Return those that were left."""
+        before = self.at, self.end
+        self.at, self.end = at, end
+        return before
+
+    def until(self, end: int) -> int:
+        """Set the end. Return the one before."""
+        return self.go(self.at, end)[1]
+
     def block(self) -> tuple[int, int]:
         """Return the number of items in the next block, and the end of the block, -1 if it is not known."""
         count = self.long()

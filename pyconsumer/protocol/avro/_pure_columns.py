@@ -209,7 +209,7 @@ class ColumnsDecoder:
         self._most_held = most_held
         self._most_items = most_items
         self._held = 0
-        self.most_now = 0  # items of the longest list
+        self._most_now = 0  # items of the longest list
 
     __reduce__ = not_copied
 
@@ -248,7 +248,7 @@ class ColumnsDecoder:
         """
         bad: list[Bad] = []
         for row, data in enumerate(rows):
-            if self._held > self._most_held or self.most_now > self._most_items:
+            if self._held > self._most_held or self._most_now > self._most_items:
                 return row, bad
             if data is None:
                 self._null_row()
@@ -311,7 +311,14 @@ class ColumnsDecoder:
         """Drop all rows but the first ``count``."""
         self.truncate_column(0, count)
         if not count:
-            self._held = self.most_now = 0
+            self._held = self._most_now = 0
+
+    def end_list(self, number: int, items: int) -> None:
+        """Append a list or a map. ``items``: the number of items that the column has now."""
+        store = self.stores[number]
+        store.valid.append(1)
+        store.ends.append(items)
+        self._most_now = max(self._most_now, items)
 
     def truncate_column(self, number: int, count: int) -> None:
         """Drop all values of a column but the first ``count``."""
@@ -454,9 +461,7 @@ class ColumnsDecoder:
                     raise
                 found += 1
             check_block(cursor, end)
-        store.valid.append(1)
-        store.ends.append(store.ends[-1] + found)
-        self.most_now = max(self.most_now, store.ends[-1])
+        self.end_list(step.column, store.ends[-1] + found)
 
 
 def rows_of(column: BinaryColumn, count: int) -> list[bytes | None]:
@@ -480,6 +485,9 @@ def explain(program: Any, data: bytes, start: int, max_decoded_bytes: int) -> Se
         max_decoded_bytes: the bound of a value.
     """
     plan = program.plan
+    if hasattr(plan, "refusal"):  # JSON
+        refusal: SerializationError = plan.refusal(program, data[start:])
+        return refusal
     is_avro = isinstance(plan, ColumnPlan)
     error: Callable[[str], SerializationError] = AvroDecodeError if is_avro else SerializationError
     if len(data) - start > _EXPLAINED_BYTES:

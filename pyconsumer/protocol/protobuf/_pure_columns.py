@@ -145,10 +145,10 @@ class _Reading:
             else:
                 _skip(self._cursor, field.number, wire, level)
         elif field.rule == Rule.MAP:
-            size = _size(self._cursor)
+            end = _end(self._cursor)
             self._cursor.charge(64)
-            self.entries.setdefault(place, []).append((self._cursor.at, self._cursor.at + size))
-            self._cursor.at += size
+            start, _ = self._cursor.go(end, self._cursor.end)
+            self.entries.setdefault(place, []).append((start, end))
         elif field.rule == Rule.REPEATED:
             self._repeated(place, field, level)
         else:
@@ -156,14 +156,13 @@ class _Reading:
 
     def _packed(self, field: ProtoField) -> None:
         cursor = self._cursor
-        size, end = _size(cursor), cursor.end
-        cursor.end = cursor.at + size
+        end = cursor.until(_end(cursor))
         while cursor.at < cursor.end:
             value = self._scalar(field)
             if value is not None:
                 cursor.charge(8)
                 self._decoder.put(field.items, value)
-        cursor.end = end
+        cursor.until(end)
 
     def _repeated(self, place: int, field: ProtoField, level: int) -> None:
         if field.table < 0 and field.do != Op.MOMENT:
@@ -234,14 +233,13 @@ class _Reading:
         if field.wire == 3:
             group = field.number
         else:
-            size = _size(cursor)
-            cursor.end = cursor.at + size
+            cursor.until(_end(cursor))
         self._begin(place, field, count, level)
         if field.do == Op.MOMENT:
             self._moment(self.moments[place], group, level)
         else:
             self.scan(field.table, count, group, level)
-        cursor.end = end
+        cursor.until(end)
 
     def _begin(self, place: int, field: ProtoField, count: int, level: int) -> None:
         """Begin the message of a field, unless its columns have it already."""
@@ -287,7 +285,7 @@ class _Reading:
     # -- the end of a message ------------------------------------------------------------------------------------------
 
     def finish(self, table: int, count: int, level: int) -> None:
-        """Fill in what a message lacks."""
+        """Fill in the missing fields of a message."""
         of = self._plan.tables[table]
         for oneof in range(of.first_oneof, of.first_oneof + of.many_oneofs):
             self.which.pop(oneof, None)
@@ -309,10 +307,7 @@ class _Reading:
             return
         if field.rule == Rule.MAP:
             self._map(place, field, level + 1)
-        store = self._stores[field.column]
-        store.valid.append(1)
-        store.ends.append(self._count(field.items))
-        self._decoder.most_now = max(self._decoder.most_now, store.ends[-1])
+        self._decoder.end_list(field.column, self._count(field.items))
 
     def _close(self, place: int, field: ProtoField, count: int, level: int) -> None:
         """End a field that has a value or is null."""
@@ -356,13 +351,13 @@ class _Reading:
         keys, values = self._plan.fields[first : first + 2]
         last: dict[Any, int] = {}
         for number, (start, stop) in enumerate(entries):
-            cursor.at, cursor.end = start, stop
+            cursor.go(start, stop)
             key = self._key(keys, values, level) if len(entries) > 1 or values.is_closed else b""
             if key is not None:
                 last[key] = number
         kept = set(last.values())
         for number, (start, stop) in enumerate(entries):
-            cursor.at, cursor.end = start, stop
+            cursor.go(start, stop)
             items = self._count(keys.column) + 1
             _check_level(level)
             self.scan(field.table, items, 0, level)
@@ -370,7 +365,7 @@ class _Reading:
             if number not in kept:
                 self._decoder.truncate_column(keys.column, items - 1)
                 self._decoder.truncate_column(field.items, items - 1)
-        cursor.at, cursor.end = at, end
+        cursor.go(at, end)
 
     def _key(self, keys: ProtoField, values: ProtoField, level: int) -> Any:
         """Return the key of the entry at the cursor, None if its value is an unknown number of a closed enum."""
@@ -403,8 +398,7 @@ def _varint(cursor: ValueCursor, most: int = _MOST_NUMBER, longest: int = 10) ->
     while True:
         if cursor.at >= cursor.end:
             raise RefusedError("the bytes end within a number")
-        byte = cursor.data[cursor.at]
-        cursor.at += 1
+        byte = cursor.take(1)[0]
         number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
@@ -431,6 +425,12 @@ def _size(cursor: ValueCursor) -> int:
     if size > cursor.end - cursor.at:
         raise RefusedError(f"{size} bytes are announced, and {cursor.end - cursor.at} are left")
     return size
+
+
+def _end(cursor: ValueCursor) -> int:
+    """Read a length, and return the end of the bytes that follow."""
+    size = _size(cursor)
+    return cursor.at + size
 
 
 def _skip(cursor: ValueCursor, number: int, wire: int, level: int) -> None:

@@ -22,7 +22,7 @@ def message_program(plan: MessagePlan, path: tuple[int, ...] | None = None, *, z
         plan: see :func:`.column_plan.message_plan`.
         path, zigzag: see :class:`._pure_columns.MessageProgram`.
     """
-    plan.twin = _twin
+    plan.explain_by(_twin)
     return _made(plan, path, zigzag)
 
 

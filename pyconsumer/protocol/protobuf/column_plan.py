@@ -43,7 +43,7 @@ class Op:
 
 
 class Rule:
-    """How often a field comes. ``native/messages.pxi`` has the same numbers."""
+    """The number of times that a field may come. ``native/messages.pxi`` has the same numbers."""
 
     SINGULAR, REPEATED, MAP = range(3)
 
@@ -124,6 +124,10 @@ class MessagePlan:
     fields: list[ProtoField] = field(default_factory=list)
     oneofs: int = 0
     twin: Any = None
+
+    def explain_by(self, twin: Any) -> None:
+        """Set the function that makes the program in Python."""
+        self.twin = twin
 
 
 #: The types of ``FieldDescriptor``: the operation, the wire type, and the type of a column.
@@ -266,23 +270,25 @@ def message_plan(descriptor: Any, layout: Layout) -> MessagePlan:
     """
     planner = _Planner(layout)
     planner.message(descriptor, 0)
-    return planner.plan
+    return MessagePlan(layout, planner.tables, planner.fields, planner.oneofs)
 
 
 class _Planner:
     def __init__(self, layout: Layout) -> None:
-        self.plan = MessagePlan(layout)
+        self.tables: list[MessageTable] = []
+        self.fields: list[ProtoField] = []
+        self.oneofs = 0
         self._columns = layout.columns
 
     def message(self, descriptor: Any, column: int) -> int:
         """Add the table of a message type, and return its number."""
         target = self._columns[column]
         number = self._new_table()
-        first_oneof = self.plan.oneofs
+        first_oneof = self.oneofs
         oneofs: dict[str, int] = {}
         for name in _needed_oneofs(descriptor, target.parts):
-            oneofs[name] = self.plan.oneofs
-            self.plan.oneofs += 1
+            oneofs[name] = self.oneofs
+            self.oneofs += 1
         found: list[ProtoField] = []
         for each in sorted(descriptor.fields, key=lambda one: int(one.number)):
             oneof = _oneof(each)
@@ -296,15 +302,15 @@ class _Planner:
         return number
 
     def _new_table(self) -> int:
-        self.plan.tables.append(MessageTable())
-        return len(self.plan.tables) - 1
+        self.tables.append(MessageTable())
+        return len(self.tables) - 1
 
     def _fill(self, number: int, column: int, found: list[ProtoField], first_oneof: int = 0, many: int = 0) -> None:
-        first = len(self.plan.fields)
-        self.plan.fields.extend(found)
-        if len(self.plan.fields) > MOST_FIELDS:
+        first = len(self.fields)
+        self.fields.extend(found)
+        if len(self.fields) > MOST_FIELDS:
             raise SerializationError(f"the plan of this message type has more than {MOST_FIELDS} fields")
-        self.plan.tables[number] = MessageTable(column, first, len(found), first_oneof, many, 64 + 8 * len(found))
+        self.tables[number] = MessageTable(column, first, len(found), first_oneof, many, 64 + 8 * len(found))
 
     @staticmethod
     def _skipped(given: Any) -> ProtoField:

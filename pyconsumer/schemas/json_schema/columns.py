@@ -1,32 +1,22 @@
 """Typed columns of JSON. The rules are those of :mod:`pyconsumer.schemas.columns` and :mod:`.shapes`.
 
-Each document is read in Python and given to Avro's decoder of columns, which has the layouts, the bounds and the way to
-Arrow. If ``validate`` is given as True, a document is checked against the whole schema of the result. Otherwise its
-types and ``required`` are.
+If ``validate`` is given as True, a document is checked against the whole schema of the result, in Python. Otherwise its
+types and ``required`` are, by compiled code (:mod:`.column_plan`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from pyconsumer.errors import SerializationError
-from pyconsumer.protocol.avro import ColumnProgram, Encoder, write_plan
-from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
-from pyconsumer.protocol.avro.column_plan import column_plan
-from pyconsumer.protocol.avro.layout import Layout, make_layout
-from pyconsumer.protocol.records.columns import BinaryColumn
-from pyconsumer.schemas.columns import TypedColumns, found_or_error, framing_of, named_rows, schemas_of_rows
-from pyconsumer.schemas.errors import SchemaFramingError
+from pyconsumer.protocol.avro.layout import make_layout
+from pyconsumer.schemas.columns import FramedSide, TypedColumns, found_or_error
+from pyconsumer.schemas.json_schema.column_plan import DocumentPlan, document_program
 from pyconsumer.schemas.json_schema.documents import load_document
 from pyconsumer.schemas.json_schema.shapes import Shaped, shape_of
 from pyconsumer.schemas.json_schema.validation import Validator, parse_with_references
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.subjects import MessageField
-from pyconsumer.schemas.wire import header_name
-
-if TYPE_CHECKING:
-    from pyconsumer.protocol.records.columns import HeaderColumn
 
 __all__ = ["JsonColumns", "JsonSide"]
 
@@ -50,7 +40,7 @@ class JsonColumns(TypedColumns[Shaped]):
         return JsonSide(reader, paths, self._owner, self._field, self._writers)
 
 
-class JsonSide:
+class JsonSide(FramedSide):
     """The columns of one side.
 
     Args:
@@ -59,9 +49,6 @@ class JsonSide:
         owner: the ``JSONDeserializer``.
         field: key or value.
         writers: fetches the schemas that values name.
-
-    Attributes:
-        layout: the columns.
     """
 
     def __init__(
@@ -72,60 +59,24 @@ class JsonSide:
         field: MessageField,
         writers: Loader[Any],
     ) -> None:
-        self.layout: Layout = make_layout(reader.schema, paths, side=str(field))
+        super().__init__(make_layout(reader.schema, paths, side=str(field)), field)
         self._reader = reader
-        self._field = field
         self._writers = writers if owner.client is not None else None
         self._decode = owner.json_decode
         self._check = Validator(reader.document).check if owner.checks_columns else None
-        self._encode = Encoder(write_plan(reader.schema)).encode
-        self._program = ColumnProgram(column_plan(reader.schema, self.layout))
+        is_plain = self._decode is None and self._check is None
+        self._plan = DocumentPlan(reader.schema, self.layout, self._read, is_plain=is_plain)
 
-    def prepare_column(
-        self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
-    ) -> tuple[BinaryColumn, Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
-        """Read some rows. Arguments and results are those of ``AvroSide.prepare_column``.
-
-        The column that is returned has the rows in the form that the decoder reads.
-        """
-        named = named_rows(headers, header_name(self._field), count)
-        rows = rows_of(column, count)
-        odd: dict[int, Odd] = {}
-        starts: dict[int, tuple[Any, int]] = {}
-        for row, data in enumerate(rows):
-            if data is None:
-                continue
-            if row not in named and data[:1] == b"\0" and len(data) > 4:
-                starts[row] = int.from_bytes(data[1:5], "big"), 5
-                continue
-            try:
-                starts[row] = framing_of(data, named.get(row), self._field)
-            except SchemaFramingError as error:
-                odd[row] = Odd(error, 0)
-        wanted = [(row, key) for row, (key, _) in starts.items()]
-        found, limit, stop = schemas_of_rows(wanted, count, self._schema)
-        read: list[bytes | None] = [None if data is None else b"" for data in rows]
-        for row, (key, start) in starts.items():
-            if row >= limit:
-                break
-            if isinstance(found[key], Exception):
-                odd[row] = Odd(found[key], 0)
-                continue
-            data = rows[row]
-            assert data is not None
-            try:
-                read[row] = self._read(data[start:])
-            except SerializationError as error:
-                odd[row] = Odd(type(error)(f"the schema {key}: {error}"), 0)
-        return BinaryColumn.of(read), {0: self._program}, odd, limit, stop
-
-    def _read(self, data: bytes) -> bytes:
+    def _read(self, data: bytes) -> Any:
         document = load_document(data, self._decode)
         if self._check is not None:
             self._check(document)
-        return self._encode(self._reader.fit(document), b"\0\0\0\0\0")
+        return self._reader.fit(document)
 
-    def _schema(self, key: Any) -> Any:
+    def _find(self, key: Any) -> Any:
         """Return a schema, or the error in its place."""
         writers = self._writers
         return None if writers is None else found_or_error(key, lambda: writers.get(key, f"the schema {key}"))
+
+    def _program(self, key: Any, found: Any) -> Any:
+        return document_program(self._plan, key)

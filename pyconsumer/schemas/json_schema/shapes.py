@@ -25,9 +25,14 @@ from pyconsumer.protocol.avro.types import NO_DEFAULT, Field
 from pyconsumer.schemas.json_schema.documents import dump_document
 from pyconsumer.schemas.json_schema.validation import JsonSchema
 
-__all__ = ["Shaped", "shape_of"]
+__all__ = ["JSON_TEXT", "NOT_NULL", "REQUIRED", "Shaped", "shape_of"]
 
 Shape = Callable[[Any], Any]
+
+#: The ``doc`` of a type of JSON text, of a field that is required, and of one that may be missing but not be null.
+JSON_TEXT: Final = "JSON text"
+REQUIRED: Final = "required"
+NOT_NULL: Final = "not null"
 
 _NULL: Final = AvroType("null")
 _MOST: Final = 1 << 63
@@ -208,9 +213,10 @@ class _Maker:
         shapes: list[tuple[str, Shape, bool]] = []
         for name, each in schema["properties"].items():
             kind, shape = self.make(each, root, f"{where}.{name}", way)
+            doc = REQUIRED if name in needed else None if kind.kind in ("null", "union") else NOT_NULL
             if name not in needed:
                 kind = _with_null(kind)
-            made.fields.append(Field(name, kind, (), NO_DEFAULT, None))
+            made.fields.append(Field(name, kind, (), NO_DEFAULT, doc))
             shapes.append((name, shape, name in needed))
         return made, _object(shapes)
 
@@ -255,7 +261,7 @@ def _type(schema: dict[str, Any]) -> Any:
 
 
 def _as_text() -> tuple[AvroType, Shape]:
-    return _with_null(AvroType("string")), _text
+    return _with_null(AvroType("string", doc=JSON_TEXT)), _text
 
 
 def _with_null(kind: AvroType) -> AvroType:

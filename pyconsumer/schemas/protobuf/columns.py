@@ -8,25 +8,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from pyconsumer.errors import SchemaUnavailableError, SerializationError
-from pyconsumer.generic import PendingError
-from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
-from pyconsumer.protocol.avro.layout import Layout, make_layout
+from pyconsumer.errors import SerializationError
+from pyconsumer.protocol.avro.layout import make_layout
 from pyconsumer.protocol.protobuf.coder import message_program
 from pyconsumer.protocol.protobuf.column_plan import message_plan, message_schema
 from pyconsumer.protocol.protobuf.files import message_path
-from pyconsumer.schemas.columns import TypedColumns, found_or_error, named_rows, row_bytes, schemas_of_rows
-from pyconsumer.schemas.errors import SchemaFramingError
+from pyconsumer.schemas.columns import FramedSide, TypedColumns, found_or_error
 from pyconsumer.schemas.loading import Loader
-from pyconsumer.schemas.protobuf.deserializer import parse_with_references
+from pyconsumer.schemas.protobuf.parsing import parse_with_references
 from pyconsumer.schemas.subjects import MessageField
 from pyconsumer.schemas.wire import header_name, read_framed
-
-if TYPE_CHECKING:
-    from pyconsumer.protocol.records.columns import BinaryColumn, HeaderColumn
 
 __all__ = ["ProtobufColumns", "ProtobufSide"]
 
@@ -80,7 +74,7 @@ class ProtobufColumns(TypedColumns[Any]):
         return tuple(message_path(found))
 
 
-class ProtobufSide:
+class ProtobufSide(FramedSide):
     """The columns of one side.
 
     Args:
@@ -89,9 +83,6 @@ class ProtobufSide:
         owner: the ``ProtobufDeserializer``.
         field: key or value.
         writers: finds the path of the message type in the schemas that values name.
-
-    Attributes:
-        layout: the columns.
     """
 
     def __init__(
@@ -102,92 +93,33 @@ class ProtobufSide:
         field: MessageField,
         writers: Loader[tuple[int, ...]],
     ) -> None:
-        self.layout: Layout = make_layout(message_schema(reader), paths, side=str(field))
-        self._field = field
+        super().__init__(make_layout(message_schema(reader), paths, side=str(field)), field)
         self._writers = writers
         self._zigzag: bool = owner.has_zigzag
         self._plan = message_plan(reader, self.layout)
         self._bare = message_program(self._plan)
         self._by_path: dict[tuple[int, ...], Any] = {}
-        self._programs: dict[Any, Any] = {}
-
-    def prepare_column(
-        self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
-    ) -> tuple[BinaryColumn, Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
-        """Find the programs of some rows. Arguments and results are those of ``AvroSide.prepare_column``."""
-        return column, *self.prepare(decoder, column, headers, count)
-
-    def prepare(
-        self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
-    ) -> tuple[Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
-        """Do as :meth:`prepare_column`, without the column."""
-        named = named_rows(headers, header_name(self._field), count)
-        if named:  # the bytes of these rows have no id
-            rows = [None if row in named else data for row, data in enumerate(rows_of(column, count))]
-            scanned = decoder.scan(rows, self._programs)
-        else:
-            scanned = decoder.scan_column(column, count, self._programs)
-        if not scanned.missing and not scanned.odd and not named:
-            return self._programs, {}, count, None
-        odd: dict[int, Odd] = {}
-        framed: dict[int, tuple[Any, int, tuple[int, ...]]] = {}
-        wanted: list[tuple[int, Any]] = [(row, key) for key, row in scanned.missing.items()]
-        for row in sorted({*scanned.odd, *named}):
-            data = row_bytes(column, row)
-            if data is None:
-                continue
-            try:
-                framed[row] = self._framing(data, named.get(row))
-            except SchemaFramingError as error:
-                odd[row] = Odd(error, 0)
-                continue
-            wanted.append((row, framed[row][0]))
-        found, limit, stop = schemas_of_rows(wanted, count, self._path)
-        programs = dict(self._programs)
-        for key, path in found.items():
-            if isinstance(path, Exception):
-                if not isinstance(path, (PendingError, SchemaUnavailableError)):
-                    programs[key] = path
-            else:
-                programs[key] = self._programs[key] = self._program(path)
-        for row, (key, start, indexes) in framed.items():
-            path = found.get(key)
-            odd[row] = Odd(self._odd_program(path, indexes), start)
-        return programs, odd, limit, stop
 
     def _framing(self, data: bytes, header: bytes | None) -> tuple[Any, int, tuple[int, ...]]:
-        """Return the id or GUID that a row names, the index of its message, and the path of its type."""
         headers = None if header is None else [(header_name(self._field), header)]
         framed = read_framed(data, headers, self._field, protobuf=True, zigzag=self._zigzag)
         key = framed.schema_id if framed.schema_id is not None else framed.guid
         return key, len(data) - len(framed.payload), framed.indexes
 
-    def _odd_program(self, path: Any, indexes: tuple[int, ...]) -> Any:
-        """Return the program of a row whose path was read, or the error in its place."""
-        if isinstance(path, Exception) or path is None:
-            return path
-        if path and (indexes or (0,)) != path:
+    def _odd_program(self, key: Any, found: Any, indexes: tuple[int, ...]) -> Any:
+        if found and (indexes or (0,)) != found:
             return SerializationError(
                 f"the value is a message of the type {list(indexes or (0,))} of its file, and the columns are those of"
-                f" {list(path)}"
+                f" {list(found)}"
             )
         return self._bare
 
-    def identity(self, column: BinaryColumn, headers: HeaderColumn | None, row: int) -> Any:
-        """Return the id or the GUID of the schema that a row names. This is for a row that was refused.
-
-        Raises:
-            SchemaFramingError: it names none.
-        """
-        named = named_rows(headers, header_name(self._field), row + 1).get(row)
-        return self._framing(row_bytes(column, row) or b"", named)[0]
-
-    def _path(self, key: Any) -> Any:
+    def _find(self, key: Any) -> Any:
         """Return the path of the message type in a schema, or the error in its place."""
         return found_or_error(key, lambda: self._writers.get(key, f"the schema {key}"))
 
-    def _program(self, path: tuple[int, ...]) -> Any:
-        found = self._by_path.get(path)
-        if found is None:
-            found = self._by_path[path] = message_program(self._plan, path, zigzag=self._zigzag)
-        return found
+    def _program(self, key: Any, found: Any) -> Any:
+        program = self._by_path.get(found)
+        if program is None:
+            program = self._by_path[found] = message_program(self._plan, found, zigzag=self._zigzag)
+        return program

@@ -12,15 +12,14 @@ from typing import Any, Final
 from uuid import UUID
 
 from pyconsumer.errors import ConfigurationError, SerializationError
-from pyconsumer.protocol.protobuf.files import ProtoFile, is_built_in, parse_file
-from pyconsumer.schemas.conf import with_references
+from pyconsumer.protocol.protobuf.files import ProtoFile
 from pyconsumer.schemas.deserializing import Place, SchemaDeserializer
-from pyconsumer.schemas.registry.values import Schema
+from pyconsumer.schemas.protobuf.parsing import parse_with_references
 from pyconsumer.schemas.rules import refuse_rules
 from pyconsumer.schemas.subjects import MessageField
 from pyconsumer.schemas.wire import Framed, read_framed
 
-__all__ = ["ProtobufDeserializer", "parse_with_references"]
+__all__ = ["ProtobufDeserializer"]
 
 _MOST_FILES: Final = 1_000
 _DEFAULTS: Final[dict[str, Any]] = {"use.deprecated.format": False}
@@ -135,17 +134,3 @@ class ProtobufDeserializer(SchemaDeserializer[_MessageDecoder]):
             return other(record, data)
 
         return of_record
-
-
-def parse_with_references(client: Any, schema: Schema) -> ProtoFile:
-    """Parse a schema after the schemas that it imports, which the registry has. This waits.
-
-    Raises:
-        SerializationError: it is no file of Protobuf, or references form a circle.
-        SchemaRegistryError: a reference cannot be fetched.
-    """
-
-    def parse(text: str, references: list[tuple[str, ProtoFile]]) -> ProtoFile:
-        return parse_file(text, dict(references))
-
-    return with_references(client, schema, parse, SerializationError, skip=is_built_in)

@@ -23,7 +23,7 @@ from pyconsumer.schemas import (
     SerializationContext,
     header_schema_id_serializer,
 )
-from pyconsumer.schemas.protobuf import deserializer as deserializer_module
+from pyconsumer.schemas.protobuf import parsing
 from tests.support.fake_registry import FakeRegistry
 from tests.support.proto_files import CUSTOMER, SHOP, compiled, shop, shop_class
 
@@ -179,7 +179,7 @@ class TestDeserializer:
             parsed.append(text)
             return parse_file(text, *more)
 
-        monkeypatch.setattr(deserializer_module, "parse_file", counted)
+        monkeypatch.setattr(parsing, "parse_file", counted)
         data = self.write(registry, 0, id=5)
         deserializer = ProtobufDeserializer(None, None, registry)
         assert deserializer(data, VALUE).id == 5

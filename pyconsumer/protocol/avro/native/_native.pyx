@@ -5,7 +5,7 @@
 Its parts:
 
 * ``read.pxi``: ``Decoder``, ``PrefixDecoder``. ``write.pxi``: ``Encoder``. ``columns.pxi``: ``ColumnsDecoder``.
-* ``messages.pxi``: columns of Protobuf, built by the same ``ColumnsDecoder``.
+* ``messages.pxi``: columns of Protobuf, and ``documents.pxi``: columns of JSON, built by the same ``ColumnsDecoder``.
 
 Rules
 
@@ -40,6 +40,7 @@ from decimal import Decimal
 from operator import index as index_of
 from uuid import UUID, SafeUUID
 
+from pyconsumer.errors import SerializationError
 from pyconsumer.protocol.avro import _pure
 from pyconsumer.protocol.avro._pure import (
     AvroDuration,
@@ -58,7 +59,7 @@ from pyconsumer.protocol.avro.plan import MAX_LEVELS as PLAN_LEVELS
 from pyconsumer.protocol.compiled import not_copied
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 5
+REVISION = 6
 
 import_datetime()
 
@@ -202,3 +203,4 @@ include "read.pxi"
 include "write.pxi"
 include "columns.pxi"
 include "messages.pxi"
+include "documents.pxi"

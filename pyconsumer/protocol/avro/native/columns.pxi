@@ -67,6 +67,7 @@ cdef enum:
 cdef Py_ssize_t ROW_BYTES = ROW_BYTES_OF_TWIN
 
 cdef class MessageProgram
+cdef class DocumentProgram
 
 
 cdef struct Col:
@@ -1137,8 +1138,14 @@ cdef class ColumnsDecoder:
                 r.links = (<ColumnProgram>program).links
                 r.skipper = <PyObject *>(<ColumnProgram>program).skipper
                 result = read_step(r, r.steps, 0)
-            else:
+            elif type(<object>program) is MessageProgram:
                 result = read_message(r, <MessageProgram>program)
+            else:
+                result = read_document(r, <DocumentProgram>program)
+                if result == BAD or (result == FINE and r.at != r.end):
+                    truncate_to(r, self.cols, before)
+                    r.room = self.room
+                    result = read_again(r, <DocumentProgram>program, start + begin, size - begin)
             if result == FINE:
                 if r.at == r.end:
                     r.held += ROW_BYTES + <Py_ssize_t>(self.room - r.room)
@@ -1178,7 +1185,8 @@ cdef class ColumnsDecoder:
 
 
 cdef inline bint is_program(PyObject *given) noexcept:
-    return type(<object>given) is ColumnProgram or type(<object>given) is MessageProgram
+    cdef object kind = type(<object>given)
+    return kind is ColumnProgram or kind is MessageProgram or kind is DocumentProgram
 
 
 cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:

@@ -213,7 +213,8 @@ cdef class MessageProgram:
             if not 0 <= field.column < columns or not 0 <= field.items < columns or field.do == P_SKIP:
                 raise ValueError("a repeated field of the plan has no column")
             column = layout[field.column]
-            if column.kind != (K_MAP if field.rule == MAPPED else K_LIST) or column.children[len(column.children) - 1] != field.items:
+            place = len(column.children) - 1
+            if column.kind != (K_MAP if field.rule == MAPPED else K_LIST) or column.children[place] != field.items:
                 raise ValueError("a repeated field of the plan has a wrong column")
             if field.rule == MAPPED and (field.do != P_MESSAGE or field.wire != 2):
                 raise ValueError("a map of the plan has no entries")
@@ -311,7 +312,8 @@ cdef class MessageProgram:
                 raise ValueError("an entry of the plan has other fields")
             if keys.rule != SINGULAR or keys[1].rule != SINGULAR or keys.table >= 0 or keys.do == P_MOMENT:
                 raise ValueError("an entry of the plan has other fields")
-            if keys.do == P_ENUM or keys.column < 0 or keys.column != self.plan.layout.columns[field.column].children[0]:
+            column = self.plan.layout.columns[field.column]
+            if keys.do == P_ENUM or keys.column < 0 or keys.column != column.children[0]:
                 raise ValueError("a key of the plan has a wrong column")
             if keys.absent not in (A_NUMBER, A_TEXT) or keys[1].absent == A_NULL or keys[1].oneof != -1:
                 raise ValueError("an entry of the plan lacks defaults")
@@ -811,7 +813,7 @@ cdef void forget_message(Pr *p, const Table_ *table, Py_ssize_t count) noexcept:
 
 
 cdef int finish_message(Pr *p, const Table_ *table, Py_ssize_t count, int level) noexcept:
-    """Fill in what a message lacks."""
+    """Fill in the missing fields of a message."""
     cdef Reading *r = p.r
     cdef Py_ssize_t place
     cdef Pf *field

@@ -119,7 +119,9 @@ def test_the_twins_and_the_library_agree(seed: int) -> None:
             continue
         if row in refused:
             why = str(twin_of_columns.explain(program_of(plan), data, 5, MOST))
-            assert "UTF-8" in why or "max_decoded" in why or "microseconds" in why, (why, data)
+            # Google's library takes a field of the number 0 in an unknown group.
+            known = ("UTF-8", "max_decoded", "microseconds", "a field has the number 0")
+            assert any(each in why for each in known), (why, data)
             assert data not in whole
         elif not same(found[row], message):
             # Google's library drops an entry of a map that has unknown fields in it. Java's keeps it, as we do.
@@ -128,7 +130,7 @@ def test_the_twins_and_the_library_agree(seed: int) -> None:
 
 
 def program_of(plan: MessagePlan) -> Any:
-    plan.twin = lambda program: twin.MessageProgram(program.plan, program.path, program.zigzag)
+    plan.explain_by(lambda program: twin.MessageProgram(program.plan, program.path, program.zigzag))
     return native.MessageProgram(plan)
 
 
