@@ -118,7 +118,7 @@ def guarded(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def topic(guarded: Cluster) -> str:
-    """A topic with a record. No program changes what another one meets."""
+    """A topic with a record. No program changes it for another one."""
     guarded.create_topic("lp-orders")
     _write(guarded)
     return "lp-orders"
@@ -173,7 +173,7 @@ def test_a_program_needs_exactly_its_list(guarded: Cluster, topic: str, program:
 
 
 @pytest.mark.embedded_only(reason="the recorder is a part of the embedded broker")
-def test_a_record_names_what_is_missing(guarded: Cluster, topic: str) -> None:
+def test_a_record_names_the_missing_rules(guarded: Cluster, topic: str) -> None:
     with guarded.raw() as admin:
         set_acls(admin, [])
     with guarded.server.record_access(allow_all=False) as record, pytest.raises(KafkaError):

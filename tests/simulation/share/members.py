@@ -189,9 +189,7 @@ class Member:
         if not world.is_draining:
             mine = [place for place in mine if world.random.random() < 0.7]
         kinds = (*_FINAL, AcknowledgeType.ACCEPT, AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE)
-        chosen = {
-            place: AcknowledgeType.ACCEPT if world.is_draining else world.random.choice(kinds) for place in mine
-        }
+        chosen = {place: AcknowledgeType.ACCEPT if world.is_draining else world.random.choice(kinds) for place in mine}
         for place in chosen:
             del self.held[place]
         return chosen
