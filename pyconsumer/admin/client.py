@@ -137,14 +137,20 @@ class KafkaAdminClient(ShareGroupCalls):
 
     # ------------------------------------------------------------ cluster and topics
 
-    def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
+    def describe_cluster(
+        self, *, include_authorized_operations: bool = False, timeout_ms: int | None = None
+    ) -> ClusterDescription:
         """Return the brokers, the controller and the cluster id.
+
+        Args:
+            include_authorized_operations: also ask which operations this client may do with the cluster (KIP-430).
 
         Example::
 
             print(len(admin.describe_cluster().brokers))
         """
-        return self._run(lambda until: topics.describe_cluster(self._calls, until), timeout_ms)
+        asks = include_authorized_operations
+        return self._run(lambda until: topics.describe_cluster(self._calls, until, operations=asks), timeout_ms)
 
     def list_topics(self, *, include_internal: bool = False, timeout_ms: int | None = None) -> list[str]:
         """Return the names of all topics, sorted.
@@ -164,9 +170,16 @@ class KafkaAdminClient(ShareGroupCalls):
         return self._run(steps, timeout_ms)
 
     def describe_topics(
-        self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: int | None = None,
     ) -> list[TopicDescription]:
         """Return the partitions, leaders and replicas of topics. Without names, of all topics.
+
+        Args:
+            include_authorized_operations: also ask which operations this client may do with each topic (KIP-430).
 
         Raises:
             UnknownTopicOrPartitionError: one of the topics does not exist.
@@ -177,7 +190,8 @@ class KafkaAdminClient(ShareGroupCalls):
             print(len(flights.partitions))
         """
         wanted = None if names is None else names_of(names)
-        return self._run(lambda until: topics.describe(self._calls, wanted, until), timeout_ms)
+        asks = include_authorized_operations
+        return self._run(lambda until: topics.describe(self._calls, wanted, until, operations=asks), timeout_ms)
 
     def create_topics(
         self,
@@ -378,11 +392,14 @@ class KafkaAdminClient(ShareGroupCalls):
         )
 
     def describe_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False, timeout_ms: int | None = None
     ) -> dict[str, GroupDescription]:
         """Return the state, assignor and members of groups.
 
         Both the classic and the consumer protocol (KIP-848) are supported.
+
+        Args:
+            include_authorized_operations: also ask which operations this client may do with each group (KIP-430).
 
         Raises:
             GroupIdNotFoundError: a group does not exist, or is a streams group.
@@ -395,7 +412,8 @@ class KafkaAdminClient(ShareGroupCalls):
         wanted = names_of(group_ids)
 
         def steps(until: float) -> Steps[dict[str, GroupDescription]]:
-            return results_of((yield from groups.describe_all(self._calls, wanted, until)))
+            asks = include_authorized_operations
+            return results_of((yield from groups.describe_all(self._calls, wanted, until, operations=asks)))
 
         return self._run(steps, timeout_ms)
 
