@@ -29,7 +29,7 @@ from pyconsumer.errors import (
     ResourceNotFoundError,
     SecurityDisabledError,
 )
-from tests.behaviour.access_support import authorized_cluster
+from tests.behaviour.access_support import alice_login, authorized_cluster
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -67,13 +67,7 @@ def test_authorized_operations_are_described_on_request(
         rules = [rule for line in lines for rule in parse_acl(line)]
         admin.create_acls(rules)
         expect(admin, AclFilter(), rules)
-        login = {
-            "bootstrap_servers": guarded.address("SASL_PLAINTEXT"),
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_plain_username": "alice",
-            "sasl_plain_password": "alice-secret",
-        }
+        login = alice_login(guarded)
         describe = AclOperation.DESCRIBE
         with KafkaAdminClient(**login) as alice:
             (found,) = alice.describe_topics([topic], include_authorized_operations=True)

@@ -15,7 +15,7 @@ from pyconsumer.admin import NewTopic, OffsetSpec
 from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.behaviour.access_support import authorized_cluster, set_acls
+from tests.behaviour.access_support import alice_login, authorized_cluster, set_acls
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
@@ -131,13 +131,7 @@ def _write(cluster: Cluster) -> None:
 
 
 def run(program: Callable[..., Any], cluster: Cluster, topic: str, fresh: str) -> None:
-    login = {
-        "bootstrap_servers": cluster.address("SASL_PLAINTEXT"),
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    login = alice_login(cluster)
     if program in (consume, consume_on_a_loop, read_without_a_group):
         _write(cluster)  # one that no other program has deleted
     if asyncio.iscoroutinefunction(program):
