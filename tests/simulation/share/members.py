@@ -14,7 +14,9 @@ Rules, checked when a broker delivers and at the end
 4. Records that are delivered to a member are in the response.
 5. At the end the group has read all records that were stored. Each was confirmed as final, or may be final by an
    acknowledgement without an answer, or has reached the limit.
-6. At the end epochs stay, and each partition is assigned. When all have gone, no session and no share partition is left.
+6. At the end epochs stay, and each partition is assigned. When all have gone, no session and no share partition is
+   left.
+7. Records are delivered only in the present session of a member.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class Member:
         self.held: dict[_Place, int] = {}
         self.stalled_until = 0.0
         self.is_gone = False
-        self.is_unsure = False
+        self.is_unsure = self.is_beating = False
         self._beat()
 
     # --- the group
@@ -82,21 +84,24 @@ class Member:
         if self.is_gone:
             return
         world.after(_BEAT_S * world.random.uniform(0.8, 1.2), self._beat)
-        if world.now < self.stalled_until:
+        if world.now < self.stalled_until or self.is_beating:
             return
         coordinator = world.leader_of(OFFSETS_TOPIC, 0)
         if coordinator is None:
             return
+        self.is_beating = True
         names = ["t", "u", "w"] if self.epoch == 0 or self.is_unsure else None
         request = heartbeat(_GROUP, self.name, self.epoch, names)
         world.call(Connection(world.brokers, coordinator), request, 1, self._on_beat, lost=self._on_lost_beat)
 
     def _on_lost_beat(self) -> None:
+        self.is_beating = False
         self.is_unsure = True  # the answer may have had an assignment. A whole request asks for it once more.
 
     def _on_beat(self, answer: Any) -> None:
         if self.is_gone:
             return
+        self.is_beating = False
         self.is_unsure = answer.error_code != 0
         if answer.error_code in _REJOINS:
             self.world.note(f"{self.name} joins anew: {answer.error_code}")
@@ -144,6 +149,18 @@ class Member:
         if link is not None:
             self.world.session_ended(self.name, node)
             link.connection.close()
+
+    def forget(self, node: int) -> None:
+        """Lose the connection to a broker, which notices that later. Meanwhile the member opens another session."""
+        world, connection = self.world, self.links.pop(node).connection
+        world.lose(connection)
+
+        def notice() -> None:
+            if world.sessions.get((self.name, node)) is connection:
+                world.session_ended(self.name, node)
+            connection.close()
+
+        world.after(world.random.choice((1.0, 6.0)), notice)
 
     def fetch(self) -> None:
         """Fetch from a leader, if no request to it is under way. Perhaps acknowledge in the same request."""
@@ -200,7 +217,7 @@ class Member:
         sent_epoch = link.epoch
 
         def served(answer: Any) -> None:
-            world.served(self.name, link.node, acks, answer)
+            world.served(self.name, link, acks, answer)
 
         def answered(answer: Any) -> None:
             link.is_busy = False
@@ -214,8 +231,8 @@ class Member:
                     self.held[place] = count
 
         def lost() -> None:
-            world.maybe(acks)
-            self.cut(link.node)
+            if self.links.get(link.node) is link:
+                self.cut(link.node)
 
         world.maybe(acks)  # until there is an answer
         world.call(link.connection, request, 2, answered, served, lost, acks, self.name)
@@ -263,6 +280,8 @@ class MembersWorld:
         self.deliveries: dict[_Place, int] = defaultdict(int)
         self.locks: dict[_Place, tuple[str, float, int, int]] = {}
         self.deleted: set[bytes] = set()
+        self.sessions: dict[tuple[str, int], Connection] = {}
+        self.unheard: set[Connection] = set()
         self.names = 0
         self.brokers.advance(0.5)
         self._look_after()
@@ -330,6 +349,8 @@ class MembersWorld:
             for place, kind in (acks or {}).items():
                 if kind is not AcknowledgeType.RENEW and self.locks.get(place, ("",))[0] == member:
                     del self.locks[place]
+            if getattr(request, "share_session_epoch", -2) == 0:
+                self.sessions[member, connection.node] = connection
             connection.send(request, version, on_served)
 
         def on_served(answer: Any) -> None:
@@ -337,7 +358,7 @@ class MembersWorld:
             self.after(delay(), lambda: deliver(answer))
 
         def deliver(answer: Any) -> None:
-            if not is_there() or breaks > 0.96:
+            if not is_there() or breaks > 0.96 or connection in self.unheard:
                 lost()
             else:
                 answered(answer)
@@ -359,8 +380,11 @@ class MembersWorld:
         """Note acknowledgements that may take effect without an answer."""
         self.maybe_final |= {place for place, kind in acks.items() if kind in _FINAL}
 
-    def served(self, member: str, node: int, acks: dict[_Place, AcknowledgeType], answer: Any) -> None:
+    def served(self, member: str, link: _Link, acks: dict[_Place, AcknowledgeType], answer: Any) -> None:
         """Check what a broker has done for a member."""
+        node = link.node
+        if self.acquired(answer) and self.sessions.get((member, node)) is not link.connection:
+            self.broken(f"rule 7: {member} gets records from broker {node} in a session that has ended")
         codes: dict[_Shared, int] = {}
         for topic in answer.responses:
             for one in topic.partitions:
@@ -396,8 +420,13 @@ class MembersWorld:
             self.limited.add(place)
         self.locks[place] = (member, self.now + _LOCK_S, epoch, node)
 
+    def lose(self, connection: Connection) -> None:
+        """Note that what a broker sends on a connection does not arrive any more."""
+        self.unheard.add(connection)
+
     def session_ended(self, member: str, node: int) -> None:
         """Note that a member's session with a broker has ended, so that its locks there have."""
+        self.sessions.pop((member, node), None)
         for place, (holder, _, _, at) in list(self.locks.items()):
             if (holder, at) == (member, node):
                 del self.locks[place]
@@ -423,8 +452,12 @@ class MembersWorld:
         member = self._member()
         if member is not None and member.links:
             node = self.random.choice(sorted(member.links))
-            self.note(f"the connection of {member.name} to broker {node} breaks")
-            member.cut(node)
+            if self.random.random() < 0.5:
+                self.note(f"the connection of {member.name} to broker {node} breaks")
+                member.cut(node)
+            else:
+                self.note(f"{member.name} hears nothing from broker {node}")
+                member.forget(node)
 
     def stall(self) -> None:
         member = self._member()
