@@ -11,9 +11,10 @@ import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.acls import parse_acl
-from pyconsumer.admin import NewTopic, OffsetSpec
+from pyconsumer.admin import NewTopic, OffsetSpec, ScramMechanism, UserScramCredentialUpsertion
 from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
-from pyconsumer.errors import KafkaError
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import IllegalStateError, KafkaError
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.behaviour.access_support import alice_login, authorized_cluster, set_acls
 from tests.support.certificates import Certificates
@@ -175,3 +176,31 @@ def test_a_record_names_the_missing_rules(guarded: Cluster, topic: str) -> None:
     assert [str(acl) for acl in record.denied if acl.resource_type.name == "TOPIC"] == [
         f"alice: DESCRIBE topic {topic}"
     ]
+
+
+@pytest.mark.embedded_only(reason="the recorder is a part of the embedded broker")
+def test_a_record_and_a_repair_outlive_a_kill() -> None:
+    users, rule = {"alice": "alice-secret"}, "alice: READ topic kept"
+    with EmbeddedCluster(users=users, acls=[rule], config={"super.users": "User:root"}) as cluster:
+        with cluster.record_access() as record, pytest.raises(IllegalStateError), cluster.record_access():
+            pass
+        with cluster.record_access() as record:
+            for topic in ("before", "after"):
+                with KafkaProducer(**cluster.login("alice")) as producer:
+                    producer.send(topic, b"v").result(timeout=20)
+                if topic == "before":
+                    cluster.kill()
+                    cluster.restart()
+        assert [str(acl) for acl in record.needed if acl.operation.name == "WRITE"] == [
+            "alice: WRITE topic after",
+            "alice: WRITE topic before",
+        ]
+        cluster.set_acls("alice: DESCRIBE cluster", "alice: ALTER cluster")
+        with KafkaAdminClient(**cluster.login("alice")) as admin:
+            admin.alter_user_scram_credentials([UserScramCredentialUpsertion("eve", ScramMechanism.SCRAM_SHA_256, "x")])
+            assert len(admin.describe_acls()) == 2
+            cluster.kill()
+            cluster.repair()
+            cluster.add_acls("alice: DESCRIBE cluster")
+            assert set(map(str, admin.describe_acls())) == {rule, "alice: DESCRIBE cluster"}
+            assert list(admin.describe_user_scram_credentials()) == ["alice"]
