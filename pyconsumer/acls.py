@@ -22,6 +22,7 @@ __all__ = [
     "AclPermission",
     "PatternType",
     "ResourceType",
+    "operations_of",
     "parse_acl",
 ]
 
@@ -29,6 +30,7 @@ __all__ = [
 WILDCARD: Final = "*"
 #: The only name of a resource of the type CLUSTER.
 CLUSTER_NAME: Final = "kafka-cluster"
+_NOT_ASKED: Final = -(1 << 31)
 
 
 class ResourceType(IntEnum):
@@ -123,6 +125,13 @@ class AclBinding(NamedTuple):
             return named
         host = self.host if self.host == WILDCARD else json.dumps(self.host)
         return _line(self, json.dumps(self.principal), json.dumps(self.name), host)
+
+
+def operations_of(bits: int) -> frozenset[AclOperation] | None:
+    """Return the operations in a response of a broker. None: the request did not ask for them (KIP-430)."""
+    if bits == _NOT_ASKED:
+        return None
+    return frozenset(operation for operation in AclOperation if operation > AclOperation.ALL and bits >> operation & 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer import background_log
 from pyconsumer.acls import AclBinding, AclFilter
-from pyconsumer.admin import access, configs, delegation_tokens, groups, quotas, topics, transactions
+from pyconsumer.admin import access, configs, groups, quotas, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
-from pyconsumer.admin.delegation_tokens import DelegationToken
+from pyconsumer.admin.delegation_tokens import DelegationTokenCalls
 from pyconsumer.admin.outcomes import names_of, raising, results_of
 from pyconsumer.admin.share_group_calls import ShareGroupCalls
 from pyconsumer.admin.types import (
@@ -65,7 +65,7 @@ _OFFSET_SPECS = tuple(OffsetSpec)
 _ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
-class KafkaAdminClient(ShareGroupCalls):
+class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
     """Manages topics, groups and settings of a cluster.
 
     Args:
@@ -137,14 +137,20 @@ class KafkaAdminClient(ShareGroupCalls):
 
     # ------------------------------------------------------------ cluster and topics
 
-    def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
+    def describe_cluster(
+        self, *, include_authorized_operations: bool = False, timeout_ms: int | None = None
+    ) -> ClusterDescription:
         """Return the brokers, the controller and the cluster id.
+
+        Args:
+            include_authorized_operations: also ask which operations this client may do with the cluster (KIP-430).
 
         Example::
 
             print(len(admin.describe_cluster().brokers))
         """
-        return self._run(lambda until: topics.describe_cluster(self._calls, until), timeout_ms)
+        asks = include_authorized_operations
+        return self._run(lambda until: topics.describe_cluster(self._calls, until, operations=asks), timeout_ms)
 
     def list_topics(self, *, include_internal: bool = False, timeout_ms: int | None = None) -> list[str]:
         """Return the names of all topics, sorted.
@@ -164,9 +170,16 @@ class KafkaAdminClient(ShareGroupCalls):
         return self._run(steps, timeout_ms)
 
     def describe_topics(
-        self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: int | None = None,
     ) -> list[TopicDescription]:
         """Return the partitions, leaders and replicas of topics. Without names, of all topics.
+
+        Args:
+            include_authorized_operations: also ask which operations this client may do with each topic (KIP-430).
 
         Raises:
             UnknownTopicOrPartitionError: one of the topics does not exist.
@@ -177,7 +190,8 @@ class KafkaAdminClient(ShareGroupCalls):
             print(len(flights.partitions))
         """
         wanted = None if names is None else names_of(names)
-        return self._run(lambda until: topics.describe(self._calls, wanted, until), timeout_ms)
+        asks = include_authorized_operations
+        return self._run(lambda until: topics.describe(self._calls, wanted, until, operations=asks), timeout_ms)
 
     def create_topics(
         self,
@@ -378,11 +392,14 @@ class KafkaAdminClient(ShareGroupCalls):
         )
 
     def describe_groups(
-        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+        self, group_ids: Iterable[str], *, include_authorized_operations: bool = False, timeout_ms: int | None = None
     ) -> dict[str, GroupDescription]:
         """Return the state, assignor and members of groups.
 
         Both the classic and the consumer protocol (KIP-848) are supported.
+
+        Args:
+            include_authorized_operations: also ask which operations this client may do with each group (KIP-430).
 
         Raises:
             GroupIdNotFoundError: a group does not exist, or is a streams group.
@@ -395,7 +412,8 @@ class KafkaAdminClient(ShareGroupCalls):
         wanted = names_of(group_ids)
 
         def steps(until: float) -> Steps[dict[str, GroupDescription]]:
-            return results_of((yield from groups.describe_all(self._calls, wanted, until)))
+            asks = include_authorized_operations
+            return results_of((yield from groups.describe_all(self._calls, wanted, until, operations=asks)))
 
         return self._run(steps, timeout_ms)
 
@@ -807,100 +825,6 @@ class KafkaAdminClient(ShareGroupCalls):
         return self._run(
             lambda until: raising(quotas.alter(self._calls, wanted, validate_only, until), raise_errors), timeout_ms
         )
-
-    # ------------------------------------------------------------ delegation tokens
-
-    def create_delegation_token(
-        self,
-        *,
-        owner: str | None = None,
-        renewers: Iterable[str] = (),
-        max_lifetime_ms: int = -1,
-        timeout_ms: int | None = None,
-    ) -> DelegationToken:
-        """Create a delegation token (KIP-48). With it a program logs in without the password of the owner.
-
-        Log in by SCRAM with ``sasl_plain_username=token.token_id``, ``sasl_plain_password=token.password`` and
-        ``sasl_scram_tokenauth=True``.
-
-        Args:
-            owner: the principal that the token is for, such as ``User:alice``. By default it is the user of this
-                client. For another one the user needs rights (KIP-373).
-            renewers: principals that may renew it, besides its owner.
-            max_lifetime_ms: how long it can be renewed at most. -1: the broker's ``delegation.token.max.lifetime.ms``.
-
-        Raises:
-            DelegationTokenAuthDisabledError: the brokers have no ``delegation.token.secret.key``.
-            DelegationTokenRequestNotAllowedError: the client is not logged in, or is logged in by a token.
-
-        Example::
-
-            token = admin.create_delegation_token(renewers=["User:scheduler"])
-        """
-        named = names_of(renewers)
-        return self._run(
-            lambda until: delegation_tokens.create(self._calls, owner, named, max_lifetime_ms, until), timeout_ms
-        )
-
-    def renew_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout_ms: int | None = None) -> int:
-        """Let a delegation token expire later. Its owner and its renewers may do so.
-
-        Args:
-            hmac: the token's ``hmac``.
-            period_ms: the time from now until it expires. -1: the broker's ``delegation.token.expiry.time.ms``.
-
-        Returns:
-            When it expires, in milliseconds since 1970.
-
-        Raises:
-            DelegationTokenNotFoundError: no token has this HMAC.
-            DelegationTokenOwnerMismatchError: the user is neither its owner nor one of its renewers.
-            DelegationTokenExpiredError: it has expired already.
-
-        Example::
-
-            expires_ms = admin.renew_delegation_token(token.hmac, period_ms=3_600_000)
-        """
-        return self._run(lambda until: delegation_tokens.renew(self._calls, hmac, period_ms, until), timeout_ms)
-
-    def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout_ms: int | None = None) -> int:
-        """Let a delegation token expire earlier, or at once. Connections that logged in by it stay until they end.
-
-        Args:
-            hmac: the token's ``hmac``.
-            period_ms: the time from now until it expires. -1: at once.
-
-        Returns:
-            When it expires, in milliseconds since 1970.
-
-        Raises:
-            DelegationTokenNotFoundError: no token has this HMAC.
-            DelegationTokenOwnerMismatchError: the user is neither its owner nor one of its renewers.
-
-        Example::
-
-            admin.expire_delegation_token(token.hmac)
-        """
-        return self._run(lambda until: delegation_tokens.expire(self._calls, hmac, period_ms, until), timeout_ms)
-
-    def describe_delegation_tokens(
-        self, owners: Iterable[str] | None = None, *, timeout_ms: int | None = None
-    ) -> list[DelegationToken]:
-        """Describe the delegation tokens of owners, as far as the user may see them.
-
-        Args:
-            owners: principals such as ``User:alice``. None: all owners.
-
-        Raises:
-            DelegationTokenAuthDisabledError: the brokers have no ``delegation.token.secret.key``.
-
-        Example::
-
-            for token in admin.describe_delegation_tokens():
-                print(token.token_id, token.owner)
-        """
-        named = None if owners is None else names_of(owners)
-        return self._run(lambda until: delegation_tokens.describe(self._calls, named, until), timeout_ms)
 
     # ------------------------------------------------------------ inside
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyconsumer.admin.outcomes import names_of
 from pyconsumer.errors import for_code
 from pyconsumer.network.calls import Calls
 from pyconsumer.protocol.api_keys import ApiKey
@@ -20,7 +22,9 @@ from pyconsumer.protocol.messages import (
 if TYPE_CHECKING:
     from pyconsumer.network.futures import Steps
 
-__all__ = ["DelegationToken", "create", "describe", "expire", "renew"]
+__all__ = ["DelegationToken", "DelegationTokenCalls", "create", "describe", "expire", "renew"]
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +156,103 @@ def _requester(found: Any) -> str:
     if not found.token_requester_principal_name:
         return ""
     return f"{found.token_requester_principal_type}:{found.token_requester_principal_name}"
+
+
+class DelegationTokenCalls(ABC):
+    """A part of the admin client."""
+
+    _calls: Calls
+
+    @abstractmethod
+    def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
+        """Run the steps of a call."""
+
+    def create_delegation_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int = -1,
+        timeout_ms: int | None = None,
+    ) -> DelegationToken:
+        """Create a delegation token (KIP-48). With it a program logs in without the password of the owner.
+
+        Log in by SCRAM with ``sasl_plain_username=token.token_id``, ``sasl_plain_password=token.password`` and
+        ``sasl_scram_tokenauth=True``.
+
+        Args:
+            owner: the principal that the token is for, such as ``User:alice``. By default it is the user of this
+                client. For another one the user needs rights (KIP-373).
+            renewers: principals that may renew it, besides its owner.
+            max_lifetime_ms: how long it can be renewed at most. -1: the broker's ``delegation.token.max.lifetime.ms``.
+
+        Raises:
+            DelegationTokenAuthDisabledError: the brokers have no ``delegation.token.secret.key``.
+            DelegationTokenRequestNotAllowedError: the client is not logged in, or is logged in by a token.
+
+        Example::
+
+            token = admin.create_delegation_token(renewers=["User:scheduler"])
+        """
+        named = names_of(renewers)
+        return self._run(lambda until: create(self._calls, owner, named, max_lifetime_ms, until), timeout_ms)
+
+    def renew_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout_ms: int | None = None) -> int:
+        """Let a delegation token expire later. Its owner and its renewers may do so.
+
+        Args:
+            hmac: the token's ``hmac``.
+            period_ms: the time from now until it expires. -1: the broker's ``delegation.token.expiry.time.ms``.
+
+        Returns:
+            When it expires, in milliseconds since 1970.
+
+        Raises:
+            DelegationTokenNotFoundError: no token has this HMAC.
+            DelegationTokenOwnerMismatchError: the user is neither its owner nor one of its renewers.
+            DelegationTokenExpiredError: it has expired already.
+
+        Example::
+
+            expires_ms = admin.renew_delegation_token(token.hmac, period_ms=3_600_000)
+        """
+        return self._run(lambda until: renew(self._calls, hmac, period_ms, until), timeout_ms)
+
+    def expire_delegation_token(self, hmac: bytes, *, period_ms: int = -1, timeout_ms: int | None = None) -> int:
+        """Let a delegation token expire earlier, or at once. Connections that logged in by it stay until they end.
+
+        Args:
+            hmac: the token's ``hmac``.
+            period_ms: the time from now until it expires. -1: at once.
+
+        Returns:
+            When it expires, in milliseconds since 1970.
+
+        Raises:
+            DelegationTokenNotFoundError: no token has this HMAC.
+            DelegationTokenOwnerMismatchError: the user is neither its owner nor one of its renewers.
+
+        Example::
+
+            admin.expire_delegation_token(token.hmac)
+        """
+        return self._run(lambda until: expire(self._calls, hmac, period_ms, until), timeout_ms)
+
+    def describe_delegation_tokens(
+        self, owners: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> list[DelegationToken]:
+        """Describe the delegation tokens of owners, as far as the user may see them.
+
+        Args:
+            owners: principals such as ``User:alice``. None: all owners.
+
+        Raises:
+            DelegationTokenAuthDisabledError: the brokers have no ``delegation.token.secret.key``.
+
+        Example::
+
+            for token in admin.describe_delegation_tokens():
+                print(token.token_id, token.owner)
+        """
+        named = None if owners is None else names_of(owners)
+        return self._run(lambda until: describe(self._calls, named, until), timeout_ms)

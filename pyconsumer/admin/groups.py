@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyconsumer.acls import operations_of
 from pyconsumer.admin.outcomes import results_of
 from pyconsumer.admin.types import GroupDescription, GroupListing, MemberDescription
 from pyconsumer.errors import (
@@ -110,12 +112,15 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
 
 
 def describe_all(
-    calls: Calls, group_ids: Iterable[str], deadline: float
+    calls: Calls, group_ids: Iterable[str], deadline: float, *, operations: bool = False
 ) -> Steps[dict[str, GroupDescription | KafkaError]]:
     """Describe groups of the classic or of the consumer protocol (KIP-848), and share groups (KIP-932).
 
     An error of a group is its result. It is ``GroupIdNotFoundError`` if there is no such group, or if it has another
     type.
+
+    Args:
+        operations: also ask which operations this client may do.
     """
 
     def ask(
@@ -136,7 +141,7 @@ def describe_all(
     classic = yield from ask(
         ApiKey.DESCRIBE_GROUPS,
         group_ids,
-        lambda some: describe_groups.DescribeGroupsRequest(groups=some),
+        lambda some: describe_groups.DescribeGroupsRequest(groups=some, include_authorized_operations=operations),
         _read_classic,
     )
     newer = _missing(classic)
@@ -146,7 +151,9 @@ def describe_all(
     others = yield from ask(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         newer,
-        lambda some: consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=some),
+        lambda some: consumer_group_describe.ConsumerGroupDescribeRequest(
+            group_ids=some, include_authorized_operations=operations
+        ),
         _read_newer,
     )
     found = {**classic, **_known(others)}
@@ -158,7 +165,9 @@ def describe_all(
     last = yield from ask(
         ApiKey.SHARE_GROUP_DESCRIBE,
         shared,
-        lambda some: share_group_describe.ShareGroupDescribeRequest(group_ids=some),
+        lambda some: share_group_describe.ShareGroupDescribeRequest(
+            group_ids=some, include_authorized_operations=operations
+        ),
         _read_shared,
     )
     # If there is no such group at all, the older error says so.
@@ -262,7 +271,9 @@ def _described(
         if coordinator is None:
             return ProtocolError(f"the coordinator of group {group_id!r} is not a known broker")
         try:
-            return describe_one(group, coordinator)
+            return replace(
+                describe_one(group, coordinator), authorized_operations=operations_of(group.authorized_operations)
+            )
         except GroupIdNotFoundError as error:
             return error
 

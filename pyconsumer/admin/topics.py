@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from pyconsumer.acls import AclOperation, operations_of
 from pyconsumer.admin.types import ClusterDescription, NewPartitions, NewTopic, TopicDescription
 from pyconsumer.errors import (
     KafkaError,
@@ -46,10 +47,14 @@ def _controller_moved(codes: Iterable[tuple[int, str | None]]) -> KafkaError | N
     return None
 
 
-def _metadata(calls: Calls, names: list[str] | None, deadline: float) -> Steps[metadata.MetadataResponse]:
+def _metadata(
+    calls: Calls, names: list[str] | None, deadline: float, *, operations: bool = False
+) -> Steps[metadata.MetadataResponse]:
     def build(version: int) -> metadata.MetadataRequest:
         topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
-        return metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=version < 4)
+        return metadata.MetadataRequest(
+            topics=topics, allow_auto_topic_creation=version < 4, include_topic_authorized_operations=operations
+        )
 
     return (
         yield from calls.call(
@@ -57,20 +62,25 @@ def _metadata(calls: Calls, names: list[str] | None, deadline: float) -> Steps[m
             build,
             metadata.MetadataResponse,
             deadline,
-            min_version=1,
+            min_version=8 if operations else 1,
             what="reading the cluster's metadata",
         )
     )
 
 
-def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[list[TopicDescription]]:
+def describe(
+    calls: Calls, names: list[str] | None, deadline: float, *, operations: bool = False
+) -> Steps[list[TopicDescription]]:
     """Describe topics, in the order of ``names``. Without names, describe all topics in alphabetical order.
+
+    Args:
+        operations: also ask which operations this client may do.
 
     Raises:
         UnknownTopicOrPartitionError: one of the topics does not exist.
         KafkaError: the broker's error for one of the topics.
     """
-    response = yield from _metadata(calls, names, deadline)
+    response = yield from _metadata(calls, names, deadline, operations=operations)
     found: dict[str, TopicDescription] = {}
     for topic in response.topics:
         name = topic.name or ""
@@ -95,6 +105,7 @@ def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[li
             uuid_to_str(topic.topic_id),
             topic.is_internal,
             tuple(sorted(partitions, key=lambda item: item.partition)),
+            operations_of(topic.topic_authorized_operations),
         )
     if names is None:
         return [found[name] for name in sorted(found)]
@@ -104,11 +115,30 @@ def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[li
     return [found[name] for name in names]
 
 
-def describe_cluster(calls: Calls, deadline: float) -> Steps[ClusterDescription]:
-    """Return the brokers by id, the controller and the cluster id."""
+def describe_cluster(calls: Calls, deadline: float, *, operations: bool = False) -> Steps[ClusterDescription]:
+    """Return the brokers by id, the controller and the cluster id.
+
+    Args:
+        operations: also ask which operations this client may do with the cluster.
+    """
+    allowed = (yield from _cluster_operations(calls, deadline)) if operations else None
     response = yield from _metadata(calls, [], deadline)
     brokers = [BrokerMetadata(item.node_id, item.host, item.port, item.rack) for item in response.brokers]
-    return ClusterDescription(response.cluster_id, response.controller_id, tuple(sorted(brokers)))
+    return ClusterDescription(response.cluster_id, response.controller_id, tuple(sorted(brokers)), allowed)
+
+
+def _cluster_operations(calls: Calls, deadline: float) -> Steps[frozenset[AclOperation] | None]:
+    from pyconsumer.protocol.messages import describe_cluster as message  # few programs need it
+
+    response = yield from calls.call(
+        ApiKey.DESCRIBE_CLUSTER,
+        message.DescribeClusterRequest(include_cluster_authorized_operations=True),
+        message.DescribeClusterResponse,
+        deadline,
+        check=lambda response: for_code(response.error_code, response.error_message) if response.error_code else None,
+        what="reading the authorized operations",
+    )
+    return operations_of(response.cluster_authorized_operations)
 
 
 def create(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from pyconsumer.acls import AclBinding
+from pyconsumer.acls import AclBinding, AclOperation
 from pyconsumer.errors import KafkaError
 from pyconsumer.scram import ITERATIONS, ScramMechanism
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
@@ -73,21 +73,29 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with its partitions in order. ``topic_id`` is in Kafka's base64 form."""
+    """A topic with its partitions in order. ``topic_id`` is in Kafka's base64 form.
+
+    ``authorized_operations`` are those that this client may do. None: they were not asked for.
+    """
 
     name: str
     topic_id: str
     is_internal: bool
     partitions: tuple[PartitionMetadata, ...]
+    authorized_operations: frozenset[AclOperation] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The brokers, the id of the controller (-1 if unknown) and the cluster's id."""
+    """The brokers, the id of the controller (-1 if unknown) and the cluster's id.
+
+    ``authorized_operations`` are those that this client may do with the cluster. None: they were not asked for.
+    """
 
     cluster_id: str | None
     controller_id: int
     brokers: tuple[BrokerMetadata, ...]
+    authorized_operations: frozenset[AclOperation] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,7 @@ class GroupDescription:
         epoch: the epoch of a group of type ``consumer`` or ``share``. Each change of members, subscriptions or topics
             raises it.
         assignment_epoch: the group epoch for which the present target assignment was made.
+        authorized_operations: the operations that this client may do. None: they were not asked for.
     """
 
     group_id: str
@@ -152,6 +161,7 @@ class GroupDescription:
     group_type: str = "classic"
     epoch: int | None = None
     assignment_epoch: int | None = None
+    authorized_operations: frozenset[AclOperation] | None = None
 
     @property
     def size(self) -> str:

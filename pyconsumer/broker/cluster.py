@@ -422,8 +422,7 @@ class EmbeddedCluster:
     def _take_questions(self, *, begin: bool = False, end: bool = False) -> None:
         assert self._record is not None
         found = self.command("record_access", begin=begin, end=end, allows_all=self._records_all)
-        known = dict.fromkeys(self._record.questions)
-        self._record.questions = list({**known, **dict.fromkeys(map(Question.from_json, found))})
+        self._record.add(map(Question.from_json, found))
 
     def kill_broker(self, node_id: int) -> None:
         """End a broker as ``kill -9`` does: its connections are reset, and its memory is lost.

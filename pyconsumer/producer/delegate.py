@@ -181,9 +181,10 @@ class ProducerDelegate:
         self.append = self._appender.append
         self._interceptors = ProducerInterceptors(config.interceptors)
         self.is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
-        adaptive = {"loads": self.accumulator.loads} if config.partitioner_adaptive_partitioning_enable else {}
         self._partitioner = DefaultPartitioner(
-            config.batch_size, ignore_keys=config.partitioner_ignore_keys, **adaptive
+            config.batch_size,
+            ignore_keys=config.partitioner_ignore_keys,
+            loads=self.accumulator.loads if config.partitioner_adaptive_partitioning_enable else None,
         )
         self._serialize_key = serializer_of(config.key_serializer, "key")
         self._serialize_value = serializer_of(config.value_serializer, "value")

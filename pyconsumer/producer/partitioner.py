@@ -68,8 +68,8 @@ class DefaultPartitioner:
     Args:
         batch_size: bytes after which the sticky partition of a topic changes.
         ignore_keys: True treats records with a key like records without a key (``partitioner_ignore_keys``).
-        loads: returns how many batches wait for each partition of a topic, if there are any. By default the choice does
-            not depend on it.
+        loads: returns how many batches wait for each partition of a topic, if there are any. None: the choice does not
+            depend on it.
         chance: the source of random numbers.
     """
 
@@ -78,7 +78,7 @@ class DefaultPartitioner:
         batch_size: int,
         *,
         ignore_keys: bool = False,
-        loads: Callable[[str], Mapping[int, int]] = lambda topic: {},
+        loads: Callable[[str], Mapping[int, int]] | None = None,
         chance: random.Random | None = None,
     ) -> None:
         self._loads = loads
@@ -108,7 +108,7 @@ class DefaultPartitioner:
         return state[0]
 
     def _choose(self, topic: str, choices: Sequence[int], present: int | None) -> int:
-        loads = self._loads(topic) if len(choices) > 1 else {}
+        loads = self._loads(topic) if self._loads is not None and len(choices) > 1 else {}
         waiting = [loads.get(partition, 0) for partition in choices] if loads else []
         top = max(waiting, default=0)
         if top and min(waiting) < top:

@@ -12,7 +12,7 @@ Rules
 2. A test without a mark may do anything, unless ``--kafka-acls`` is given. A test with a mark has a list of its own, so
    that ``--kafka-acls`` does not concern it.
 3. Only tests that pass are recorded. The parameters of a test share one list.
-4. With pytest-xdist the workers send what they have recorded to the first process, which writes the files.
+4. With pytest-xdist the workers send their records to the first process, which writes the files.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _marked(request: pytest.FixtureRequest, marks: list[pytest.Mark]) -> list[st
 
 
 def _rules(questions: Sequence[Question], run: str) -> list[AclBinding]:
-    """Return the rules that grant what was asked, with the names of this run as prefixes."""
+    """Return the rules that grant all that was asked for, with the names of this run as prefixes."""
     from pyconsumer.acls import ResourceType
     from pyconsumer.broker.access.recorder import needed_acls
 
@@ -183,7 +183,7 @@ def _merge(into: _Recorded, found: Mapping[str, Mapping[str, list[str]]]) -> Non
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take what a worker of pytest-xdist has recorded."""
+    """Take the records of a worker of pytest-xdist."""
     _merge(node.config.stash[_recorded], getattr(node, "workeroutput", {}).get(_OUTPUT, {}))
 
 

@@ -18,7 +18,7 @@ from tests.support.cluster import Cluster, start_cluster
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
-__all__ = ["AUTHORIZED", "as_alice", "authorized_cluster", "codes", "set_acls", "stored_acls"]
+__all__ = ["AUTHORIZED", "alice_login", "as_alice", "authorized_cluster", "codes", "set_acls", "stored_acls"]
 
 #: Settings with which a client of the plain listener may do anything, and the user of the SASL listener nothing.
 AUTHORIZED: dict[str, object] = {
@@ -46,6 +46,17 @@ def as_alice(cluster: Cluster) -> RawClient:
     assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
     assert client.request(SaslAuthenticateRequest(b"\0alice\0alice-secret")).error_code == 0
     return client
+
+
+def alice_login(cluster: Cluster) -> dict[str, Any]:
+    """Return the settings by which one of our clients logs in as the user of the SASL listener."""
+    return {
+        "bootstrap_servers": cluster.address("SASL_PLAINTEXT"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "alice-secret",
+    }
 
 
 def stored_acls(client: RawClient) -> set[AclBinding]:

@@ -64,7 +64,7 @@ _SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.m
 
 @pytest.fixture(autouse=True)
 def _originals_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Collect the originals' objects, whose warnings would fail a later test. (Python 3.11 cannot parse meanwhile.)"""
+    """Collect the originals' objects, whose warnings would fail a later test. (Python 3.11 cannot parse then.)"""
     yield
     if request.module.__name__ in _WITH_ORIGINALS:
         with warnings.catch_warnings():

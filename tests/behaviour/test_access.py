@@ -20,7 +20,7 @@ from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.behaviour.access_support import as_alice, authorized_cluster, set_acls, stored_acls
+from tests.behaviour.access_support import alice_login, as_alice, authorized_cluster, set_acls, stored_acls
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.java import tools
@@ -289,13 +289,7 @@ def test_a_regular_expression_matches_what_the_member_may_see(admin: RawClient, 
 
 def test_a_transaction_whose_rights_go_away(guarded: Cluster, admin: RawClient, topic: str) -> None:
     admin.create_topic(topic)
-    login = {
-        "bootstrap_servers": guarded.address("SASL_PLAINTEXT"),
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    login = alice_login(guarded)
     set_acls(admin, rules(f"alice: WRITE topic {topic}", f"alice: WRITE transactional_id {topic}"))
     with KafkaProducer(login, transactional_id=topic) as producer:
         producer.init_transactions()

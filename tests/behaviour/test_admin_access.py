@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaAdminClient
+from pyconsumer import KafkaAdminClient, KafkaConsumer
 from pyconsumer.admin import (
     AclBinding,
     AclFilter,
@@ -29,7 +29,7 @@ from pyconsumer.errors import (
     ResourceNotFoundError,
     SecurityDisabledError,
 )
-from tests.behaviour.access_support import authorized_cluster
+from tests.behaviour.access_support import alice_login, authorized_cluster
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -51,6 +51,41 @@ def admin(guarded: Cluster) -> Iterator[KafkaAdminClient]:
 def expect(admin: KafkaAdminClient, wanted: AclFilter, expected: list[AclBinding]) -> None:
     """Wait for rules. Apache Kafka's broker reads a change some milliseconds after its controller."""
     wait_until(lambda: admin.describe_acls(wanted) == sorted(expected), 60, f"{expected}")
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_authorized_operations_are_described_on_request(
+    guarded: Cluster, admin: KafkaAdminClient, topic: str, protocol: str
+) -> None:
+    """KIP-430. A right that another one contains is listed, too."""
+    group = f"{topic}-{protocol}"
+    settings = {"group_id": group, "group_protocol": protocol, "auto_offset_reset": "earliest"}
+    with KafkaConsumer(topic, bootstrap_servers=guarded.bootstrap_servers, **settings) as consumer:
+        consumer.poll(timeout_ms=0)
+        wait_until(lambda: consumer.poll(timeout_ms=100) is not None and consumer.assignment(), 30, "an assignment")
+        lines = (f"alice: READ topic {topic}", f"alice: DELETE group {group}", "alice: ALTER cluster")
+        rules = [rule for line in lines for rule in parse_acl(line)]
+        admin.create_acls(rules)
+        expect(admin, AclFilter(), rules)
+        login = alice_login(guarded)
+        describe = AclOperation.DESCRIBE
+        with KafkaAdminClient(**login) as alice:
+            (found,) = alice.describe_topics([topic], include_authorized_operations=True)
+            assert found.authorized_operations == {AclOperation.READ, describe}
+            of_group = alice.describe_groups([group], include_authorized_operations=True)[group]
+            assert of_group.authorized_operations == {AclOperation.DELETE, describe}
+            of_cluster = alice.describe_cluster(include_authorized_operations=True)
+            assert of_cluster.authorized_operations == {AclOperation.ALTER, describe}
+            assert alice.describe_topics([topic])[0].authorized_operations is None
+            assert alice.describe_groups([group])[group].authorized_operations is None
+            assert alice.describe_cluster().authorized_operations is None
+
+        async def on_a_loop() -> list[Any]:
+            async with AsyncKafkaAdminClient(**login) as client:
+                (one,) = await client.describe_topics([topic], include_authorized_operations=True)
+                return [one.authorized_operations]
+
+        assert asyncio.run(on_a_loop()) == [{AclOperation.READ, describe}]
 
 
 def test_rules_are_created_described_and_deleted(admin: KafkaAdminClient, topic: str) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.acls import parse_acl
-from pyconsumer.admin import NewTopic, OffsetSpec
+from pyconsumer.admin import NewTopic, OffsetSpec, ScramMechanism, UserScramCredentialUpsertion
 from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
-from pyconsumer.errors import KafkaError
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import IllegalStateError, KafkaError
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.behaviour.access_support import authorized_cluster, set_acls
+from tests.behaviour.access_support import alice_login, authorized_cluster, set_acls
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
@@ -118,7 +119,7 @@ def guarded(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def topic(guarded: Cluster) -> str:
-    """A topic with a record. No program changes what another one meets."""
+    """A topic with a record. No program changes it for another one."""
     guarded.create_topic("lp-orders")
     _write(guarded)
     return "lp-orders"
@@ -131,13 +132,7 @@ def _write(cluster: Cluster) -> None:
 
 
 def run(program: Callable[..., Any], cluster: Cluster, topic: str, fresh: str) -> None:
-    login = {
-        "bootstrap_servers": cluster.address("SASL_PLAINTEXT"),
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": "alice-secret",
-    }
+    login = alice_login(cluster)
     if program in (consume, consume_on_a_loop, read_without_a_group):
         _write(cluster)  # one that no other program has deleted
     if asyncio.iscoroutinefunction(program):
@@ -173,7 +168,7 @@ def test_a_program_needs_exactly_its_list(guarded: Cluster, topic: str, program:
 
 
 @pytest.mark.embedded_only(reason="the recorder is a part of the embedded broker")
-def test_a_record_names_what_is_missing(guarded: Cluster, topic: str) -> None:
+def test_a_record_names_the_missing_rules(guarded: Cluster, topic: str) -> None:
     with guarded.raw() as admin:
         set_acls(admin, [])
     with guarded.server.record_access(allow_all=False) as record, pytest.raises(KafkaError):
@@ -181,3 +176,31 @@ def test_a_record_names_what_is_missing(guarded: Cluster, topic: str) -> None:
     assert [str(acl) for acl in record.denied if acl.resource_type.name == "TOPIC"] == [
         f"alice: DESCRIBE topic {topic}"
     ]
+
+
+@pytest.mark.embedded_only(reason="the recorder is a part of the embedded broker")
+def test_a_record_and_a_repair_outlive_a_kill() -> None:
+    users, rule = {"alice": "alice-secret"}, "alice: READ topic kept"
+    with EmbeddedCluster(users=users, acls=[rule], config={"super.users": "User:root"}) as cluster:
+        with cluster.record_access() as record, pytest.raises(IllegalStateError), cluster.record_access():
+            pass
+        with cluster.record_access() as record:
+            for topic in ("before", "after"):
+                with KafkaProducer(**cluster.login("alice")) as producer:
+                    producer.send(topic, b"v").result(timeout=20)
+                if topic == "before":
+                    cluster.kill()
+                    cluster.restart()
+        assert [str(acl) for acl in record.needed if acl.operation.name == "WRITE"] == [
+            "alice: WRITE topic after",
+            "alice: WRITE topic before",
+        ]
+        cluster.set_acls("alice: DESCRIBE cluster", "alice: ALTER cluster")
+        with KafkaAdminClient(**cluster.login("alice")) as admin:
+            admin.alter_user_scram_credentials([UserScramCredentialUpsertion("eve", ScramMechanism.SCRAM_SHA_256, "x")])
+            assert len(admin.describe_acls()) == 2
+            cluster.kill()
+            cluster.repair()
+            cluster.add_acls("alice: DESCRIBE cluster")
+            assert set(map(str, admin.describe_acls())) == {rule, "alice: DESCRIBE cluster"}
+            assert list(admin.describe_user_scram_credentials()) == ["alice"]

@@ -23,6 +23,7 @@ def read(arguments: dict[str, Any], *, group: bool = False, arrow: bool = False)
     from pyconsumer import KafkaConsumer, TopicPartition
 
     settings: dict[str, Any] = {"bootstrap_servers": arguments["servers"], "auto_offset_reset": "earliest"}
+    settings |= arguments.get("login", {})
 
     def once() -> dict[str, float]:
         more = {"group_id": f"pairs-{uuid.uuid4()}", "auto_commit_interval_ms": 200} if group else {}
@@ -59,7 +60,7 @@ def produce(arguments: dict[str, Any]) -> dict[str, Any]:
     from pyconsumer import KafkaProducer
 
     value = b"v" * 100
-    with KafkaProducer(bootstrap_servers=arguments["servers"]) as producer:
+    with KafkaProducer(bootstrap_servers=arguments["servers"], **arguments.get("login", {})) as producer:
         for _ in range(1000):
             producer.send(arguments["topic"], value)
         producer.flush()

@@ -1,7 +1,8 @@
 """``python -m tests.benchmarks.pairs BEFORE``: is this checkout slower than another one, in alternating pairs?
 
 Each pair runs a program with the package of one folder and with that of the other, in processes of their own, on one
-embedded broker that is this checkout's. Who is first changes from pair to pair. The ratio after / before is the
+embedded broker that is this checkout's. With ``--broker`` the program is that of AFTER, and the brokers of both folders
+run in turn (:mod:`.pair_brokers`). Who is first changes from pair to pair. The ratio after / before is the
 geometric mean of the pairs, with the interval that holds it with 95 % (Student's t of the logarithms). A load on
 the machine slows both of a pair. Something is slower if the whole interval is above 1.
 """
@@ -24,6 +25,7 @@ import click
 from pyconsumer.broker import EmbeddedCluster
 from tests.benchmarks import pair_program
 from tests.benchmarks.measure import ROOT, answer, compile_package
+from tests.benchmarks.pair_brokers import PairedBroker, pair_of_brokers
 from tests.benchmarks.setup import Server, Setup
 from tests.support.process import run
 
@@ -48,6 +50,9 @@ _T = {
 _PARTITIONS = 4
 _RECORDS = {"import": 0, "produce": 1_000_000, "spark": 1_000_000}
 _FIGURES = {"cpu_s": "processor time", "seconds": "wall clock", "peak_bytes": "memory"}
+_BROKER_FIGURES = {"broker_cpu_s": "processor time of the broker", "cpu_s": "of the client", "seconds": "wall clock"}
+#: Workloads that depend on a broker.
+_WITH_BROKER = ("produce", "poll", "group", "columns")
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,12 @@ def ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
     type=click.Choice(pair_program.SAMPLERS),
     help="Observe the clients of AFTER by OpenTelemetry with this sampler.",
 )
+@click.option("--broker", is_flag=True, help="Compare the brokers: that of each checkout, with the clients of AFTER.")
+@click.option(
+    "--acls",
+    type=click.IntRange(4),
+    help="With --broker: clients log in, by PLAIN with BEFORE, by SCRAM and with this number of rules with AFTER.",
+)
 def main(
     before: Path,
     after: Path,
@@ -97,12 +108,23 @@ def main(
     codec: str,
     size: int,
     sampler: str | None,
+    broker: bool,
+    acls: int | None,
 ) -> None:
+    if acls is not None and not broker:
+        raise click.UsageError("--acls needs --broker")
     for folder in (before, after):
         if not (folder / "pyconsumer" / "__init__.py").is_file():
             raise click.UsageError(f"no package pyconsumer in {folder}")
         compile_package(folder)
     setup = Setup(lambda text: click.echo(text, err=True), scale=scale)
+    if broker:
+        with pair_of_brokers(before, after, acls) as brokers:
+            for name in names or _WITH_BROKER:
+                if name not in _WITH_BROKER:
+                    raise click.UsageError(f"--broker has the workloads {', '.join(_WITH_BROKER)}")
+                _compare_brokers(setup, brokers, after, name, pairs, codec, size)
+        return
     with EmbeddedCluster() as cluster:
         server = Server(cluster)
         for name in names or tuple(pair_program.PROGRAMS):
@@ -143,6 +165,34 @@ def _compare(
             click.echo(f"{name}: {title} {ratio([(one[key], other[key]) for one, other in found])}")
     if "topic" in arguments:
         server.delete_topic(str(arguments["topic"]))
+
+
+def _compare_brokers(
+    setup: Setup,
+    brokers: tuple[PairedBroker, PairedBroker],
+    clients: Path,
+    name: str,
+    pairs: int,
+    codec: str,
+    size: int,
+) -> None:
+    records = setup.scaled(_RECORDS.get(name, 3_000_000))
+    arguments = {"program": name, "partitions": _PARTITIONS, "records": records, "topic": f"pairs-{name}"}
+    for one in brokers:
+        one.prepare(f"pairs-{name}", _PARTITIONS, 0 if name == "produce" else records, size, codec)
+    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for number in range(pairs):
+        runs: dict[int, dict[str, Any]] = {}
+        for turn in (0, 1) if number % 2 == 0 else (1, 0):
+            with brokers[turn].running() as running:
+                began = running.cpu_s()
+                runs[turn] = _run(clients, arguments | {"servers": running.servers, "login": running.login})
+                runs[turn]["broker_cpu_s"] = max(running.cpu_s() - began, 1e-9)
+        found.append((runs[0], runs[1]))
+        times = " and ".join(f"{each['broker_cpu_s']:.2f}" for each in found[-1])
+        setup.say(f"  {name}, pair {number + 1}: {times} CPU s of the brokers")
+    for key, title in _BROKER_FIGURES.items():
+        click.echo(f"{name}: {title} {ratio([(one[key], other[key]) for one, other in found])}")
 
 
 def _run(folder: Path, arguments: dict[str, Any]) -> dict[str, Any]:

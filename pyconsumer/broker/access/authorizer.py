@@ -52,7 +52,7 @@ class Authorizer:
         allow_without_acl: the decision about resources without a rule (``allow.everyone.if.no.acl.found``).
 
     Attributes:
-        recorder: takes note of the questions about clients, if there is one.
+        recorder: takes note of the questions about clients, if there is one. See :meth:`record`.
     """
 
     def __init__(
@@ -81,6 +81,10 @@ class Authorizer:
         if found is None:
             found = self._decisions[key] = self._decide(*key)
         return found
+
+    def record(self, recorder: AccessRecorder | None) -> None:
+        """Let a recorder take note of all questions from now on. None ends that."""
+        self.recorder = recorder
 
     def recorder_of(self, principal: str) -> AccessRecorder | None:
         """Return the recorder of a client's questions. Super users have none."""

@@ -1,4 +1,4 @@
-"""What a program does with the users, rules and quotas of its own cluster, as commands with plain JSON values."""
+"""The commands by which a program changes users, rules and quotas of its own cluster. Their values are plain JSON."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def run_access_command(
 def _record(
     controller: Controller, authorizer: Authorizer | None, *, begin: bool, end: bool, allows_all: bool = False
 ) -> list[list[Any]]:
-    """Return what was recorded. Then end the recording, or begin a new one, if that is wanted."""
+    """Return the questions that were recorded. Then end the recording, or begin a new one, if that is wanted."""
     if authorizer is None:
         raise SecurityDisabledError("the cluster has no authorizer: EmbeddedCluster(acls=[...])")
     recorder = authorizer.recorder
     found = [] if recorder is None else [question.to_json() for question in recorder.questions()]
     if end:
-        authorizer.recorder = None
+        authorizer.record(None)
     if begin:
-        authorizer.recorder = AccessRecorder(list(controller.topics), allows_all=allows_all)
+        authorizer.record(AccessRecorder(list(controller.topics), allows_all=allows_all))
     return found

@@ -101,6 +101,10 @@ class AccessRecord:
     def __init__(self) -> None:
         self.questions: list[Question] = []
 
+    def add(self, questions: Iterable[Question]) -> None:
+        """Add questions that are not there yet."""
+        self.questions = list(dict.fromkeys([*self.questions, *questions]))
+
     def __repr__(self) -> str:
         return f"<AccessRecord of {len(self.questions)} questions>"
 
@@ -118,7 +122,7 @@ class AccessRecord:
 def needed_acls(
     questions: Iterable[Question], pattern: Pattern = lambda name: (name, PatternType.LITERAL)
 ) -> list[AclBinding]:
-    """Return the fewest rules that grant what was asked, sorted by user, literal names first.
+    """Return the fewest rules that grant all that was asked for, sorted by user, literal names first.
 
     Args:
         pattern: returns the name or prefix for a rule about a resource.

@@ -41,6 +41,17 @@ def test_each_package_is_that_of_its_folder(tmp_path: Path) -> None:
     assert float(line.split()[3]) < 0.9
 
 
+@pytest.mark.slow
+@pytest.mark.concurrent
+def test_brokers_are_compared_with_and_without_rules() -> None:
+    options = ["--broker", "--pairs", "2", "--scale", "0.001", "--workload", "group"]
+    for more in ([], ["--acls", "10"]):
+        result = CliRunner().invoke(main, [str(ROOT), *options, *more])
+        assert result.exit_code == 0, result.output
+        assert "group: processor time of the broker " in result.output
+        assert "group: of the client " in result.output
+
+
 def test_a_folder_without_the_package_is_a_wrong_call(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, [str(tmp_path)])
     assert result.exit_code == 2

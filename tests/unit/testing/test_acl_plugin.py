@@ -53,7 +53,7 @@ PROGRAMS = """
 """
 
 
-def test_a_list_is_recorded_checked_and_names_what_is_missing(
+def test_a_list_is_recorded_checked_and_names_missing_rules(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

@@ -40,7 +40,7 @@ def test_a_rate_begins_with_a_burst_and_counts_idle_time_before_it() -> None:
     assert rate.is_idle(16.5)
 
 
-def test_what_is_taken_back_does_not_count() -> None:
+def test_a_value_that_is_taken_back_does_not_count() -> None:
     rate = Rate(11, 1.0)
     rate.record(100, 0.0)
     rate.record(50, 0.5)

@@ -60,7 +60,7 @@ def access(recorder: AccessRecorder | None, *lines: str, principal: str = "User:
     store = AclStore(lambda undo, change: None)
     store.create(acl for line in lines for acl in parse_acl(line))
     authorizer = Authorizer(store, frozenset({"User:root"}))
-    authorizer.recorder = recorder
+    authorizer.record(recorder)
     return Access(authorizer, principal, "/127.0.0.1", ApiKey.CREATE_TOPICS, 7)
 
 
@@ -84,7 +84,7 @@ def test_a_recorder_that_only_listens_changes_no_decision() -> None:
     assert not rights.fits(create, "u")
     assert not rights.operations(TOPIC, "u", 0b11000)
     record = AccessRecord()
-    record.questions = [Question.from_json(question.to_json()) for question in recorder.questions()]
+    record.add(Question.from_json(question.to_json()) for question in recorder.questions() * 2)
     assert record.questions == recorder.questions()
     assert list(map(str, record.denied)) == ["a: CREATE topic u"]
     assert list(map(str, record.needed)) == ["a: CREATE topic t", "a: CREATE topic u"]
