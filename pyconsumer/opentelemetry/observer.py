@@ -6,8 +6,8 @@ Rules
 2. The headers of records are read only for a span that is recorded. So samplers see no links: they are added after
    the decision, up to :data:`~pyconsumer.opentelemetry.context.MOST_RECORDS` records' of them.
 3. For a poll and a send the sampler of the SDK is asked first, once. Only if it takes the span, one is started with its
-   decision and its trace id (:class:`.asking.Asking`). A send whose span is dropped sends its context all the same, without
-   a wait for its outcome.
+   decision and its trace id (:class:`.asking.Asking`). A send whose span is dropped sends its context all the same
+   and does not wait for its outcome.
 4. Attributes that repeat are made once (:meth:`Observer.labels`), for a poll costs little more than this.
 5. A span of ``send`` ends in the producer's thread, when the record is acknowledged.
 """
