@@ -277,7 +277,7 @@ class Log:
         self._name = name
         self._found: logging.Logger | None = None
         self._always = always
-        self._label = label
+        self._label = log_fields.escaped(label)
 
     @property
     def logger(self) -> logging.Logger:

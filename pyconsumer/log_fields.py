@@ -14,7 +14,7 @@ import sys
 from types import FrameType
 from typing import Final
 
-__all__ = ["LOGGERS", "client_of", "install", "label_of"]
+__all__ = ["LOGGERS", "client_of", "escaped", "install", "label_of"]
 
 #: The loggers of clients.
 LOGGERS: Final = (
@@ -71,7 +71,13 @@ def label_of(client_id: str | None, group_id: str | None) -> str:
     """Return the text with which the lines of a client begin. Empty for a line that belongs to no client."""
     if not client_id:
         return ""
-    return f"[client_id={client_id}, group_id={group_id}] " if group_id else f"[client_id={client_id}] "
+    label = f"[client_id={client_id}, group_id={group_id}] " if group_id else f"[client_id={client_id}] "
+    return escaped(label)
+
+
+def escaped(label: str) -> str:
+    """Return a text in which control characters are escaped, so that it stays on one line of the log."""
+    return label if label.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in label)
 
 
 def _names_in(frame: FrameType) -> list[Names]:

@@ -310,10 +310,10 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
 
         Returns:
             Timestamps in ms since 1970, -1 for a record without one. Markers of transactions are no records. Partitions
-            that cannot be read now are left out.
+            that cannot be read now are left out. So are those of a broker that does not answer in half of the time.
 
         Raises:
-            KafkaTimeoutError: the brokers did not respond in time.
+            KafkaTimeoutError: the time is up, and no partition has a result.
 
         Example::
 

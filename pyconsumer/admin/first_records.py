@@ -3,22 +3,26 @@
 Rules
 
 1. Each partition has a request of its own, since a broker returns a whole batch only for the first partition of a
-   response. At most :data:`MOST_AT_ONCE` requests are in flight.
+   response. At most :data:`MOST_AT_ONCE` requests are in flight, the same number to each broker.
 2. Markers and batches without records are passed over, by further fetches of some batches, at most
    :data:`MOST_ROUNDS` in all. Records of transactions count, also of open and aborted ones, as they do in a lag.
 3. An offset below the start of the log stands for the start. One beyond the end has no record.
-4. A partition that cannot be read is left out: without a leader, without the right to read, or with a batch that is
-   damaged.
+4. A partition that cannot be read is left out: without a leader, without the right to read, with a batch that is
+   damaged, or on a broker that does not answer. Such a broker takes half of the time that is left, once, so that the
+   others have theirs.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer.admin.types import OffsetSpec
-from pyconsumer.errors import Errors, KafkaError, for_code
+from pyconsumer.errors import Errors, KafkaError, KafkaTimeoutError, for_code
 from pyconsumer.network.calls import Calls, await_update
+from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import Buffer
@@ -28,7 +32,7 @@ from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client_requests import ClientResponse
-    from pyconsumer.network.futures import RequestFuture, Steps
+    from pyconsumer.network.futures import Steps
 
 __all__ = ["MOST_AT_ONCE", "MOST_ROUNDS", "find"]
 
@@ -45,14 +49,23 @@ def find(calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float) -
     """Return the first record at or after an offset of each partition, None where there is none.
 
     Raises:
-        KafkaTimeoutError: the time is up.
+        KafkaTimeoutError: the time is up, and no partition has a result.
     """
+    found: Found = {}
+    try:
+        yield from _rounds(calls, offsets, found, deadline)
+    except KafkaTimeoutError:
+        if not found:
+            raise
+    return found
+
+
+def _rounds(calls: Calls, offsets: Mapping[TopicPartition, int], found: Found, deadline: float) -> Steps[None]:
     metadata = calls.metadata
     for topic in {tp.topic for tp in offsets}:
         metadata.add_topic(topic)
     if any(_leader(calls, tp) < 0 for tp in offsets):
         yield from await_update(metadata, calls.clock, deadline=deadline)
-    found: Found = {}
     pending = dict(offsets)
     limit = _ONE_BATCH
     for _ in range(MOST_ROUNDS):
@@ -67,30 +80,59 @@ def find(calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float) -
             elif not part.error_code:
                 _read(tp, at, part.records or b"", found, again)
         if outside:
-            again |= yield from _starts(calls, outside, found, deadline)
+            again |= yield from _starts(calls, outside, found, _half(calls, deadline))
         if moved:
             yield from await_update(metadata, calls.clock, deadline=deadline, backoff=_RETRY_S)
         pending, limit = again | moved, _SOME_BATCHES
         if not pending:
             break
-    return found
+
+
+def _half(calls: Calls, deadline: float) -> float:
+    """Return the middle between now and a deadline (rule 4)."""
+    now = calls.clock.now()
+    return now + max(0.0, deadline - now) / 2
 
 
 def _fetch(
     calls: Calls, offsets: Mapping[TopicPartition, int], limit: int, deadline: float
 ) -> Steps[list[tuple[TopicPartition, int, PartitionData]]]:
     """Fetch from each offset. Partitions without a leader or a response are left out."""
+    until = _half(calls, deadline)
+    waiting: dict[int, deque[tuple[TopicPartition, int]]] = {}
+    for tp, at in offsets.items():
+        if (node := _leader(calls, tp)) >= 0:
+            waiting.setdefault(node, deque()).append((tp, at))
+    share = max(1, MOST_AT_ONCE // max(1, len(waiting)))
+    flying: dict[int, list[tuple[TopicPartition, int, RequestFuture[ClientResponse]]]] = {}
+    bell: list[RequestFuture[None]] = [RequestFuture()]  # the current one rings when any request has ended
     answered = []
-    waiting = [(tp, at) for tp, at in offsets.items() if _leader(calls, tp) >= 0]
-    for first in range(0, len(waiting), MOST_AT_ONCE):
-        group = waiting[first : first + MOST_AT_ONCE]
-        sent = [(tp, at, _send(calls, tp, at, limit, deadline)) for tp, at in group]
-        for tp, at, future in sent:
-            response = yield from calls.settle(future, deadline, "reading the first records")
-            part = None if isinstance(response, KafkaError) else _partition(response)
-            if part is not None:
-                answered.append((tp, at, part))
+    while waiting or any(flying.values()):
+        for node in [*waiting]:
+            mine = flying.setdefault(node, [])
+            while waiting[node] and len(mine) < share:
+                tp, at = waiting[node].popleft()
+                future = _send(calls, tp, at, limit, until)
+                future.add_callback(partial(_ring, bell))
+                mine.append((tp, at, future))
+            if not waiting[node]:
+                del waiting[node]
+        if not any(one[2].done for mine in flying.values() for one in mine):
+            bell[0] = RequestFuture()
+            yield Wait(bell[0], deadline)
+        for mine in flying.values():
+            for one in [one for one in mine if one[2].done]:
+                mine.remove(one)
+                tp, at, future = one
+                part = _partition(future.value) if future.succeeded else None
+                if part is not None:
+                    answered.append((tp, at, part))
     return answered
+
+
+def _ring(bell: list[RequestFuture[None]], _: object) -> None:
+    if not bell[0].done:
+        bell[0].complete(None)
 
 
 def _leader(calls: Calls, tp: TopicPartition) -> int:

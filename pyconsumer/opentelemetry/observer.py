@@ -6,8 +6,8 @@ Rules
 2. The headers of records are read only for a span that is recorded. So samplers see no links: they are added after
    the decision, up to :data:`~pyconsumer.opentelemetry.context.MOST_RECORDS` records' of them.
 3. For a poll and a send the sampler of the SDK is asked first, once. Only if it takes the span, one is started with its
-   decision and its trace id (:class:`.asking.Asking`). A send whose span is dropped sends its context all the same, and
-   nobody waits for its outcome.
+   decision and its trace id (:class:`.asking.Asking`). A send whose span is dropped sends its context all the same
+   and does not wait for its outcome.
 4. Attributes that repeat are made once (:meth:`Observer.labels`), for a poll costs little more than this.
 5. A span of ``send`` ends in the producer's thread, when the record is acknowledged.
 """
@@ -98,7 +98,7 @@ class Observer:
     def _labels(
         self, client: Client, operation: str, topic: str | None, partition: int | None
     ) -> tuple[str, dict[str, Any]]:
-        """Return the name and the attributes of a span, which nobody changes."""
+        """Return the name and the attributes of a span. Do not change them."""
         found: dict[str, Any] = dict(self.measured(client, operation, topic, None))
         found[names.CLIENT_ID] = client.client_id
         if partition is not None:
@@ -319,7 +319,7 @@ class Observer:
         headers: Any,
         described: tuple[Any, bool] | None = None,
     ) -> Sending | None:
-        """Return the observation of a call, None if there is nothing to observe.
+        """Return the observation of a call, None if it needs no end and has no context.
 
         Args:
             headers: of the application. An empty tuple if none can be sent.
@@ -379,7 +379,7 @@ class _Carried:
         self.headers = headers
 
     def sent(self, outcome: RecordMetadata | BaseException | None) -> None:
-        """Do nothing."""
+        """Ignore the outcome."""
 
 
 class _Sending:

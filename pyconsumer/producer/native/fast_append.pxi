@@ -453,7 +453,7 @@ cdef struct PackedHeaders:
     const char *start
     Py_ssize_t length
     Py_ssize_t size  # of names and values, -1 without headers
-    int64_t charge  # what they may take at most
+    int64_t charge  # the memory they are counted with
 
 
 cdef bytes NO_HEADERS = b"\0"

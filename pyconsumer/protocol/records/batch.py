@@ -137,6 +137,16 @@ class BatchInfo(NamedTuple):
         return self.first_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
+    def time_before_reading(self) -> int:
+        """The timestamp (ms) that the header has of the batch's records: of the first one, if possible.
+
+        The log cleaner replaces it by the delete horizon (KIP-534). Then it is the largest timestamp of the records.
+        """
+        if self.timestamp_type == LOG_APPEND_TIME or self.delete_horizon_ms is not None:
+            return self.max_timestamp
+        return self.first_timestamp
+
+    @property
     def end_position(self) -> int:
         """The position of the next batch in the scanned buffer."""
         return self.position + self.size_bytes

@@ -145,8 +145,8 @@ class Cursor:
     def next_timestamp(self) -> int | None:
         """The timestamp (ms) of the next record, None if no record is left. -1 if the record has none.
 
-        It is that of the first record of its batch if the batch has not been opened yet. A batch whose transaction was
-        aborted counts until it has been skipped.
+        It is that of the first record of its batch if the batch has not been opened yet, or that of the last one where
+        the header has no other. A batch whose transaction was aborted counts until it has been skipped.
         """
         info = self._current
         if self._error is not None:
@@ -160,10 +160,10 @@ class Cursor:
             assert self._origin is not None
             place = self._payload, self._position, 1, info, self._next_offset, not self._delivering
             decode_records(*place, self._origin, found)
-            return found[0].timestamp if found else info.first_timestamp
+            return found[0].timestamp if found else info.time_before_reading
         for info in islice(self._batches, self._index, None):
             if info.last_offset >= self._next_offset and info.record_count and not info.is_control:
-                return info.max_timestamp if info.timestamp_type == LOG_APPEND_TIME else info.first_timestamp
+                return info.time_before_reading
         return None
 
     @property

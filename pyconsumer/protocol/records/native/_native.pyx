@@ -65,7 +65,7 @@ from pyconsumer.protocol.records.record import (
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 11
+REVISION = 12
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

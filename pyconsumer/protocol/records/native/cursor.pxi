@@ -134,10 +134,10 @@ cdef class Cursor:
                 return self.current.max_timestamp
             if read_record(&at, self.limit, &self.current, self.next, not self.delivering, &found) == GOOD:
                 return found.timestamp
-            return self.current.first_timestamp
+            return first_time(&self.current)
         while position < self.end and read_header(self.data, self.end, position, &header) == GOOD:
             if header.last_offset >= self.next and header.record_count and not is_control(&header):
-                return header.max_timestamp if timestamp_type_of(&header) == 1 else header.first_timestamp
+                return first_time(&header)
             position += header.size
         return None
 

@@ -24,6 +24,7 @@ cdef enum:
     TIMESTAMP_TYPE_FLAG = 0x08
     TRANSACTIONAL_FLAG = 0x10
     CONTROL_FLAG = 0x20
+    DELETE_HORIZON_FLAG = 0x40
 
 cdef enum:
     CACHE_LINE = 64
@@ -122,6 +123,13 @@ cdef inline int timestamp_type_of(const BatchHeader *header) noexcept nogil:
     if header.magic == 0:
         return -1
     return 1 if header.attributes & TIMESTAMP_TYPE_FLAG else 0
+
+
+cdef inline int64_t first_time(const BatchHeader *header) noexcept nogil:
+    """Return ``BatchInfo.time_before_reading``."""
+    if timestamp_type_of(header) == 1 or (header.magic >= 2 and header.attributes & DELETE_HORIZON_FLAG):
+        return header.max_timestamp
+    return header.first_timestamp
 
 
 cdef inline bint is_control(const BatchHeader *header) noexcept nogil:

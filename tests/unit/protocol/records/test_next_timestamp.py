@@ -57,3 +57,15 @@ def test_the_next_record_of_odd_record_sets(decoder: Decoder) -> None:
     closed = decoder.Cursor(A, batch(0, 3), fetch_offset=0)
     closed.close()
     assert closed.next_timestamp is None
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_delete_horizon_is_no_time_of_a_record(decoder: Decoder, codec: str) -> None:
+    """The log cleaner writes it in the place of the first timestamp (KIP-534)."""
+    cleaned = BatchBuilder(codec, delete_horizon_ms=900_000)
+    for number in range(3):
+        cleaned.try_append(70 + number, b"k", None, [])
+    cursor = decoder.Cursor(A, cleaned.build(), fetch_offset=0)
+    assert cursor.next_timestamp == 72, "the first one is not known without decompression"
+    assert [record.timestamp for record in cursor.take(1)] == [70]
+    assert cursor.next_timestamp == 71

@@ -1,0 +1,108 @@
+"""First records of many partitions: a broker that does not answer costs its own partitions their results."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from pyconsumer.admin import first_records
+from pyconsumer.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import Calls
+from pyconsumer.network.client_requests import ClientResponse
+from pyconsumer.network.futures import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
+from tests.unit.consumer.builders import batch
+
+_SILENT = 2
+
+
+class World:
+    """Brokers of which node 2 does not answer. Partition n has the leader n modulo ``nodes``, plus 1."""
+
+    def __init__(self, nodes: int) -> None:
+        self.time = 0.0
+        self.most: dict[int, int] = {}
+        self._flying: list[tuple[int, float, RequestFuture[ClientResponse], Any]] = []
+        metadata = Metadata(allow_auto_topic_creation=False)
+        metadata.leader = lambda tp: Mock(leader=tp.partition % nodes + 1)  # type: ignore[method-assign,assignment]
+        self.calls = Calls(
+            self,  # type: ignore[arg-type]
+            metadata,
+            Mock(now=lambda: self.time),
+            request_timeout=30.0,
+            backoff=Backoff.ms(100, 1000),
+        )
+
+    def send(self, node: int, api: Any, request: Any, *, timeout: float, **_: Any) -> RequestFuture[ClientResponse]:
+        future: RequestFuture[ClientResponse] = RequestFuture()
+        message = request(12) if callable(request) else request
+        self._flying.append((node, self.time + timeout, future, message))
+        in_flight = [one for one in self._flying if not one[2].done]
+        self.most[0] = max(self.most.get(0, 0), len(in_flight))
+        self.most[node] = max(self.most.get(node, 0), sum(one[0] == node for one in in_flight))
+        return future
+
+    def failures(self) -> str:
+        return "node 2 is silent"
+
+    def _answer(self) -> bool:
+        """Answer the oldest request. Without one, let the first one time out."""
+        pending = [one for one in self._flying if not one[2].done]
+        for node, _, future, message in pending:
+            if node != _SILENT:
+                (topic,) = message.topics
+                (part,) = topic.partitions
+                data = PartitionData(partition_index=part.partition, records=batch(part.fetch_offset, 1))
+                parts = [FetchableTopicResponse(topic=topic.topic, partitions=[data])]
+                future.complete(ClientResponse(FetchResponse(responses=parts), 12, node, 0.0, 0.0))
+                return True
+        if pending:
+            _, until, future, _ = min(pending, key=lambda one: one[1])
+            self.time = max(self.time, until)
+            future.fail(RequestTimedOutError("no response"))
+        return bool(pending)
+
+    def find(self, offsets: dict[TopicPartition, int], deadline: float = 30.0) -> Any:
+        steps = first_records.find(self.calls, offsets, deadline)
+        error: KafkaError | None = None
+        while True:
+            try:
+                wait = steps.send(None) if error is None else steps.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            while wait.future is not None and not wait.future.done and self._answer():
+                pass
+            if wait.future is None or not wait.future.done:
+                error = KafkaTimeoutError("the time given has passed")
+
+
+def test_a_silent_broker_costs_its_own_partitions_their_results_and_half_of_the_time() -> None:
+    world = World(nodes=3)
+    offsets = {TopicPartition("t", number): 7 for number in range(300)}
+    found = world.find(offsets)
+    expected = {tp for tp in offsets if tp.partition % 3 + 1 != _SILENT}
+    assert set(found) == expected
+    assert {(one.offset, one.timestamp) for one in found.values()} == {(7, 1007)}
+    assert world.time == pytest.approx(15.0, abs=0.01)
+    assert world.most[0] <= first_records.MOST_AT_ONCE
+    assert {world.most[node] for node in (1, 2, 3)} == {first_records.MOST_AT_ONCE // 3}
+
+
+def test_one_broker_gets_all_of_the_requests_in_flight() -> None:
+    world = World(nodes=1)
+    found = world.find({TopicPartition("t", number): 0 for number in range(200)})
+    assert len(found) == 200
+    assert isinstance(found[TopicPartition("t", 0)], OffsetAndTimestamp)
+    assert world.most[1] == first_records.MOST_AT_ONCE
+
+
+def test_without_any_result_the_timeout_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(nodes=3)
+    monkeypatch.setattr(world.calls.metadata, "leader", lambda tp: None)
+    with pytest.raises(KafkaTimeoutError):
+        world.find({TopicPartition("t", 0): 0})
