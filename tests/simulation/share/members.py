@@ -125,8 +125,8 @@ class Member:
             link = self.links.pop(node)
             if not crash and world.random.random() < 0.5 and link.life == world.lives[node]:
                 link.connection.ask(acknowledging(_GROUP, self.name, -1, {}))
-            world.session_ended(self.name, node)
-            link.connection.close()
+                world.session_ended(self.name, node)
+            world.connection_ended(self.name, link.connection)
         if not crash and coordinator is not None:
             Connection(world.brokers, coordinator).ask(heartbeat(_GROUP, self.name, -1), 1)
 
@@ -147,20 +147,14 @@ class Member:
         """Lose the connection to a broker."""
         link = self.links.pop(node, None)
         if link is not None:
-            self.world.session_ended(self.name, node)
-            link.connection.close()
+            self.world.connection_ended(self.name, link.connection)
 
     def forget(self, node: int) -> None:
         """Lose the connection to a broker, which notices that later. Meanwhile the member opens another session."""
         world, connection = self.world, self.links.pop(node).connection
         world.lose(connection)
 
-        def notice() -> None:
-            if world.sessions.get((self.name, node)) is connection:
-                world.session_ended(self.name, node)
-            connection.close()
-
-        world.after(world.random.choice((1.0, 6.0)), notice)
+        world.after(world.random.choice((1.0, 6.0)), lambda: world.connection_ended(self.name, connection))
 
     def fetch(self) -> None:
         """Fetch from a leader, if no request to it is under way. Perhaps acknowledge in the same request."""
@@ -423,6 +417,12 @@ class MembersWorld:
     def lose(self, connection: Connection) -> None:
         """Note that what a broker sends on a connection does not arrive any more."""
         self.unheard.add(connection)
+
+    def connection_ended(self, member: str, connection: Connection) -> None:
+        """End a connection, and with it the session that was opened on it, if it is the present one."""
+        if self.sessions.get((member, connection.node)) is connection:
+            self.session_ended(member, connection.node)
+        connection.close()
 
     def session_ended(self, member: str, node: int) -> None:
         """Note that a member's session with a broker has ended, so that its locks there have."""
