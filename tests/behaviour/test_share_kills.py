@@ -5,7 +5,8 @@
    broker died, and write it down after another member has finished it. Its delivery count shows that.
 3. No delivery count exceeds the limit.
 
-``PYCONSUMER_SHARE_KILLS`` sets how many kills there are (4 by default), ``PYCONSUMER_SHARE_SEED`` which.
+``PYCONSUMER_SHARE_KILLS`` sets how many kills there are (3 by default, one of each kind), and
+``PYCONSUMER_SHARE_SEED`` which.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tests.support.share_groups import SHARE_CONFIG
 
 pytestmark = [pytest.mark.slow, pytest.mark.concurrent]
 
-KILLS = int(os.environ.get("PYCONSUMER_SHARE_KILLS") or 4)
+KILLS = int(os.environ.get("PYCONSUMER_SHARE_KILLS") or 3)
 SEED = os.environ.get("PYCONSUMER_SHARE_SEED") or ""
 PARTITIONS = 3
 LIMIT = 10
@@ -97,6 +98,7 @@ class Chain:
         self.stack = stack
         self.members: list[GuardedProcess] = []
         self.stored: set[tuple[int, int]] = set()
+        self.kinds: list[str] = []
         self.names = 0
         path.touch()
         self.producer = stack.enter_context(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers))
@@ -135,8 +137,10 @@ class Chain:
         return not Ledger(self.path).missing(self.stored)
 
     def kill(self) -> str:
-        """Kill a member or a broker, or let a leader move. Return what was done."""
-        choice = self.random.choice(("member", "member", "broker", "leader"))
+        """Kill a member or a broker, or let leaders move. Of a single broker, kill the whole process instead."""
+        if not self.kinds:
+            self.kinds = self.random.sample(("member", "broker", "leader"), 3)
+        choice = self.kinds.pop()
         if choice == "member":
             victim = self.members.pop(self.random.randrange(len(self.members)))
             victim.kill()
@@ -153,7 +157,7 @@ class Chain:
                 except KafkaError:
                     continue  # no other replica is in sync at the moment
             return f"leaders of {name}"
-        if self.random.random() < 0.5 and len(self.cluster.node_ids) == 1:
+        if choice == "leader":  # there is no other
             self.cluster.server.kill()  # the whole process
             self.cluster.server.restart()
             return "process"

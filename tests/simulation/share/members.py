@@ -16,7 +16,7 @@ Rules, checked when a broker delivers and at the end
    acknowledgement without an answer, or has reached the limit.
 6. At the end epochs stay, and each partition is assigned. When all have gone, no session and no share partition is
    left.
-7. Records are delivered only in the present session of a member.
+7. Records are delivered only in the session of the request, while it is the present one of its member.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from pyconsumer.errors import ElectionNotNeededError, EligibleLeadersNotAvailableError, Errors
+from pyconsumer.broker.share.sessions import SessionKey
+from pyconsumer.errors import (
+    ElectionNotNeededError,
+    EligibleLeadersNotAvailableError,
+    Errors,
+    ShareSessionNotFoundError,
+)
 from pyconsumer.protocol.records import scan
 from pyconsumer.structs import AcknowledgeType
 from tests.simulation.share.world import BrokenRule
@@ -331,6 +337,7 @@ class MembersWorld:
         """Send a request that takes a while, and whose answer does. Either may be lost with the connection."""
         life = self.lives[connection.node]
         delay = lambda: self.random.expovariate(50) if self.random.random() < 0.9 else self.random.random()  # noqa: E731
+        waiting: list[object] = []  # the session of a request that was not answered at once
         breaks = 0.0 if self.is_draining else self.random.random()
 
         def is_there() -> bool:
@@ -346,8 +353,12 @@ class MembersWorld:
             if getattr(request, "share_session_epoch", -2) == 0:
                 self.sessions[member, connection.node] = connection
             connection.send(request, version, on_served)
+            if member:
+                waiting.append(self._session_of(connection, member))
 
         def on_served(answer: Any) -> None:
+            if waiting and self.acquired(answer) and self._session_of(connection, member) is not waiting[0]:
+                self.broken(f"rule 7: {member} gets records from broker {connection.node} in a session that has ended")
             served(answer)
             self.after(delay(), lambda: deliver(answer))
 
@@ -358,6 +369,13 @@ class MembersWorld:
                 answered(answer)
 
         self.after(delay(), arrive)
+
+    def _session_of(self, connection: Connection, member: str) -> object:
+        """Return a member's present session with the broker of a connection, or None."""
+        try:
+            return connection.broker.share_partitions.sessions.get(SessionKey(_GROUP, member))
+        except ShareSessionNotFoundError:
+            return None
 
     # --- the ledger
 
@@ -377,8 +395,6 @@ class MembersWorld:
     def served(self, member: str, link: _Link, acks: dict[_Place, AcknowledgeType], answer: Any) -> None:
         """Check what a broker has done for a member."""
         node = link.node
-        if self.acquired(answer) and self.sessions.get((member, node)) is not link.connection:
-            self.broken(f"rule 7: {member} gets records from broker {node} in a session that has ended")
         codes: dict[_Shared, int] = {}
         for topic in answer.responses:
             for one in topic.partitions:
