@@ -22,7 +22,8 @@ from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
 from pyconsumer.broker.access.recorder import AccessRecord, Question
 from pyconsumer.broker.access.store import acl_to_json
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.host import REGISTRY, ClusterOptions
+from pyconsumer.broker.host import REGISTRY, ClusterOptions, token_settings
+from pyconsumer.broker.listener_addresses import LISTENERS, addresses_of
 from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRunner
@@ -47,6 +48,7 @@ class EmbeddedCluster:
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
         listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or names of your own whose protocols are in the
             setting ``listener.security.protocol.map``. ``bootstrap_servers`` has the addresses of the first of them.
+            The setting ``listeners`` also has addresses and ports, and ``advertised.listeners`` those for clients.
             The default is PLAINTEXT, or with ``users`` or ``oauth`` SASL_PLAINTEXT.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
         ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
@@ -100,12 +102,16 @@ class EmbeddedCluster:
         start_timeout_ms: float = 60_000,
         stop_timeout_ms: float = 20_000,
     ) -> None:
+        own = addresses_of(LISTENERS, BrokerConfig({LISTENERS: (config or {}).get(LISTENERS, ())}).listeners(LISTENERS))
         if listeners is None:
-            listeners = ("PLAINTEXT",) if users is None and oauth is None else ("SASL_PLAINTEXT",)
+            plain = users is None and oauth is None
+            listeners = tuple(own) or (("PLAINTEXT",) if plain else ("SASL_PLAINTEXT",))
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)
         ports = [{listeners[0]: port + node} for node in range(brokers)] if port and listeners else []
+        if own:
+            ports = [{name: at.port + node if at.port else 0 for name, at in own.items()} for node in range(brokers)]
         if schema_registry_port:
             ports = ports or [{} for _ in range(brokers)]
             ports[0][REGISTRY] = schema_registry_port
@@ -113,7 +119,7 @@ class EmbeddedCluster:
             brokers=brokers,
             data_dir=self._folder,
             config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER})
-            | {_token_setting(name): value for name, value in (oauth or {}).items()}
+            | token_settings(oauth or {})
             | dict(config or {}),
             acls=_rules(acls or ()),
             quotas={entity: dict(values) for entity, values in (quotas or {}).items()},
@@ -193,7 +199,8 @@ class EmbeddedCluster:
     def _hold_ports(self) -> None:
         for ports in self._ports:
             try:
-                self._held_ports.append(hold_ports(self._options.host, ports))
+                held = [hold_ports(self._options.host_of(name), {name: port}) for name, port in ports.items()]
+                self._held_ports.append({name: sock for one in held for name, sock in one.items()})
             except OSError:  # another program has taken one, which the next start reports
                 self._held_ports.append({})
 
@@ -247,7 +254,8 @@ class EmbeddedCluster:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
             raise IllegalStateError("the cluster was not started")
-        return ",".join(str(Address(self._options.host, ports[listener])) for ports in self._ports)
+        host = self._options.host_of(listener)
+        return ",".join(str(Address(host, ports[listener])) for ports in self._ports)
 
     def login(self, user: str, *, mechanism: str = "SCRAM-SHA-256", style: str = "pyconsumer") -> dict[str, str]:
         """Return the settings by which a client connects as a user.
@@ -641,10 +649,6 @@ class ClusterFaults:
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.path.abspath(path)
-
-
-def _token_setting(name: str) -> str:
-    return f"{'pyconsumer' if name == 'unsecured' else 'sasl'}.oauthbearer.{name}"
 
 
 def _rules(acls: Sequence[AclBinding | str]) -> tuple[AclBinding, ...]:

@@ -181,7 +181,10 @@ class ProducerDelegate:
         self.append = self._appender.append
         self._interceptors = ProducerInterceptors(config.interceptors)
         self.is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
-        self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
+        adaptive = {"loads": self.accumulator.loads} if config.partitioner_adaptive_partitioning_enable else {}
+        self._partitioner = DefaultPartitioner(
+            config.batch_size, ignore_keys=config.partitioner_ignore_keys, **adaptive
+        )
         self._serialize_key = serializer_of(config.key_serializer, "key")
         self._serialize_value = serializer_of(config.value_serializer, "value")
         self._refused: KafkaError | None = None
@@ -409,7 +412,7 @@ class ProducerDelegate:
                 if not self.accumulator.has_room(size):
                     return None
                 if partition is None:
-                    partition = self._partitioner.partition(topic, key, known.count, known.preferred, size)
+                    partition = self._partitioner.partition(topic, key, known.count, self._choices(known), size)
                 tp = TopicPartition(topic, partition)
                 if transactions is not None:
                     transactions.add_partition(tp)
@@ -520,6 +523,13 @@ class ProducerDelegate:
             yield from self._acknowledged_steps(future)
         return future
 
+    def _choices(self, known: TopicFacts) -> Sequence[int]:
+        """Return the partitions for records without a key: not those whose broker takes nothing (KIP-794)."""
+        limit_ms = self.config.partitioner_availability_timeout_ms
+        if not limit_ms:
+            return known.preferred
+        return known.without(self.sender.idle_nodes(self.clock.now() - limit_ms / 1000))
+
     def _place_batch(
         self, topic: str, partition: int | None, records: Sequence[RecordToSend], size: int, known: TopicFacts
     ) -> ProducerBatch | None:
@@ -531,7 +541,7 @@ class ProducerDelegate:
                 if not self.accumulator.has_room(size):
                     return None
                 if partition is None:
-                    partition = self._partitioner.partition(topic, None, known.count, known.preferred, size)
+                    partition = self._partitioner.partition(topic, None, known.count, self._choices(known), size)
                 tp = TopicPartition(topic, partition)
                 if self.transactions is not None:
                     self.transactions.add_partition(tp)

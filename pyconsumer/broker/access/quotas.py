@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.broker.access.authorizer import java_address
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
@@ -94,6 +95,7 @@ class QuotaStore:
     def __init__(self, save: Save) -> None:
         self._save = save
         self._quotas: dict[Entity, dict[str, float]] = {}
+        self._by_address: dict[str, float] = {}  # as Java writes addresses: IPv6 has many spellings
         self.version = 0
 
     def __len__(self) -> int:
@@ -156,7 +158,7 @@ class QuotaStore:
 
     def connection_rate(self, address: str) -> float | None:
         """Return how many connections a second an address may make. None: any number."""
-        own = self._quotas.get(((IP, address),), _NOTHING).get(CONNECTION_RATE)
+        own = self._by_address.get(java_address(address))
         return self._quotas.get(((IP, None),), _NOTHING).get(CONNECTION_RATE) if own is None else own
 
     # --- changes
@@ -211,11 +213,19 @@ class QuotaStore:
             self._save(lambda: self._put(before.items()), {"client_quotas": list(changed.items())})
 
     def _put(self, quotas: Iterable[tuple[Entity, dict[str, float]]]) -> None:
+        has_addresses = False
         for entity, values in quotas:
+            has_addresses = has_addresses or entity[0][0] == IP
             if values:
                 self._quotas[entity] = values
             else:
                 self._quotas.pop(entity, None)
+        if has_addresses:
+            self._by_address = {
+                java_address(entity[0][1]): values[CONNECTION_RATE]
+                for entity, values in self._quotas.items()
+                if entity[0][0] == IP and entity[0][1] is not None and CONNECTION_RATE in values
+            }
         self.version += 1
 
 

@@ -128,6 +128,11 @@ def _session(
 async def _fetch(
     broker: Broker, request: ShareFetchRequest, context: RequestContext, key: SessionKey, session: ShareSession
 ) -> list[Fetched]:
+    rates, client = broker.rates, (context.principal, context.client_id)
+    if rates.active:
+        context.throttle(rates.delivered(*client, 0, context.now))
+        if context.throttle_ms:
+            return []  # records that are acquired must be sent, so none are
     wanted = ShareFetch(
         key.group_id,
         key.member_id,
@@ -141,6 +146,8 @@ async def _fetch(
     admitted, denied = _admitted(broker, context, session.in_turn())
     shares = broker.share_partitions
     found = await fetch(shares, wanted, session, admitted, broker.timer, broker.clock, broker.call_soon)
+    if rates.active:
+        context.throttle(rates.delivered(*client, sum(len(one.records) for one in found), broker.clock.now()))
     return [*found, *denied]
 
 

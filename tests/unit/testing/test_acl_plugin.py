@@ -17,7 +17,7 @@ PROGRAMS = """
     import asyncio, pytest
     from pyconsumer import KafkaConsumer, KafkaProducer
     from pyconsumer.aio import AsyncKafkaProducer
-    from pyconsumer.errors import TopicAuthorizationFailedError
+    from pyconsumer.errors import ClusterAuthorizationFailedError
 
     @pytest.mark.parametrize("number", [1, 2])
     def test_billing(kafka_cluster, kafka_topic, kafka_group, kafka_producer, number):
@@ -41,7 +41,7 @@ PROGRAMS = """
         with KafkaProducer(**kafka_cluster.login("shop")) as producer:
             producer.send(kafka_topic, b"v").get()
         with KafkaProducer(**kafka_cluster.login("billing")) as producer:
-            with pytest.raises(TopicAuthorizationFailedError):
+            with pytest.raises(ClusterAuthorizationFailedError):
                 producer.send(kafka_topic, b"v").get()
 
     def test_the_mark_of_another_test_is_gone(kafka_cluster, kafka_admin):
