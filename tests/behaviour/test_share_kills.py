@@ -1,4 +1,4 @@
-"""Share groups whose members and brokers are killed with ``kill -9``, and whose leaders move: a ledger of what counts.
+"""Share groups whose members and brokers are killed with ``kill -9``, and whose leaders move, with a ledger.
 
 1. Each record that was stored was accepted or rejected, with or without an answer, or has reached the limit.
 2. After a confirmed acceptance or rejection, a record is never delivered again. A member may have got a record before a
@@ -55,7 +55,7 @@ _THREE: dict[str, object] = {
 
 
 class Ledger:
-    """What members wrote down, and what it means. See the module."""
+    """The notes of members, and their meaning. See the module."""
 
     def __init__(self, path: Path) -> None:
         self.deliveries = self.late = self.stuck = 0
@@ -119,7 +119,7 @@ class Chain:
         self.members.append(self.stack.enter_context(program))
 
     def send(self) -> None:
-        """Send records. What is acknowledged must be read."""
+        """Send records. Those that are acknowledged must be read."""
         sent = [self.producer.send(TOPIC, b"x" * 100, partition=number % PARTITIONS) for number in range(PER_ROUND)]
         for future in sent:
             where = future.result(60)

@@ -122,7 +122,7 @@ class Member:
                 }
 
     def leave(self, *, crash: bool) -> None:
-        """Go away for good."""
+        """Leave the group, and never come back."""
         world = self.world
         world.note(f"{self.name} {'crashes' if crash else 'leaves'}")
         self.is_gone = True
@@ -156,7 +156,7 @@ class Member:
             self.world.connection_ended(self.name, link.connection)
 
     def forget(self, node: int) -> None:
-        """Lose the connection to a broker, which notices that later. Meanwhile the member opens another session."""
+        """Lose the connection to a broker, which notices that later. The member opens another session before."""
         world, connection = self.world, self.links.pop(node).connection
         world.lose(connection)
 
@@ -393,7 +393,7 @@ class MembersWorld:
         self.maybe_final |= {place for place, kind in acks.items() if kind in _FINAL}
 
     def served(self, member: str, link: _Link, acks: dict[_Place, AcknowledgeType], answer: Any) -> None:
-        """Check what a broker has done for a member."""
+        """Check the work of a broker for a member."""
         node = link.node
         codes: dict[_Shared, int] = {}
         for topic in answer.responses:
@@ -431,7 +431,7 @@ class MembersWorld:
         self.locks[place] = (member, self.now + _LOCK_S, epoch, node)
 
     def lose(self, connection: Connection) -> None:
-        """Note that what a broker sends on a connection does not arrive any more."""
+        """Note that answers on a connection do not arrive any more."""
         self.unheard.add(connection)
 
     def connection_ended(self, member: str, connection: Connection) -> None:
