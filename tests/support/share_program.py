@@ -1,7 +1,7 @@
-"""A member of a share group in a process of its own, for tests that kill it. It writes down what happens.
+"""A member of a share group in a process of its own, for tests that kill it. It keeps a ledger.
 
 ``python -m tests.support.share_program SERVERS GROUP TOPIC LEDGER NAME``. Each line of the ledger is written at once.
-So what was written survives a kill, and lines of several members are in the order of their writing:
+So a line survives a kill, and lines of several members are in the order of their writing:
 
 * ``got NAME PARTITION OFFSET COUNT``: a delivery, before anything else is done with the record.
 * ``try NAME PARTITION OFFSET KIND COUNT``: an acknowledgement that may take effect from now on.
@@ -26,7 +26,7 @@ __all__ = ["kind_of"]
 
 
 def kind_of(record: ConsumerRecord[bytes, bytes], count: int) -> AcknowledgeType:
-    """Return what the program does with a record in its delivery with this number."""
+    """Return the acknowledgement of a record in its delivery with this number."""
     if record.offset % 5 == 1 and count == 1:
         return AcknowledgeType.RELEASE
     return AcknowledgeType.REJECT if record.offset % 31 == 1 and count > 1 else AcknowledgeType.ACCEPT
