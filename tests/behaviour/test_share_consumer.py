@@ -116,7 +116,7 @@ def test_a_commit_has_a_result_for_each_partition(world: ShareWorld) -> None:
     assert consumer.commit() == {}
 
 
-def test_each_type_of_acknowledgement_does_what_it_says(world: ShareWorld) -> None:
+def test_each_type_of_acknowledgement_has_its_effect(world: ShareWorld) -> None:
     topic = world.topic()
     world.send(topic, [b"%d" % number for number in range(6)])
     consumer = world.consumer(topic, share_acknowledgement_mode="explicit")

@@ -1,4 +1,4 @@
-"""Makes ``share_log.json.gz``: what Apache Kafka writes about share groups, and what it says about them.
+"""Makes ``share_log.json.gz``: records of share groups that Apache Kafka wrote, and its answers about them.
 
 ``python -m tests.vectors.make_share_log`` (needs Java and, the first time, Maven). It holds the one partition of
 ``__share_group_state`` and of ``__consumer_offsets``. In them are groups with and without members, states of which
@@ -92,7 +92,7 @@ def _states(servers: str, topic_id: bytes) -> dict[str, Any]:
 
 
 def make(folder: Path) -> dict[str, Any]:
-    """Let Kafka write both partitions. Return them, as base64, and what it says about them."""
+    """Let Kafka write both partitions. Return them, as base64, and its answers about them."""
     with ApacheKafka(folder=folder, config=_CONFIG) as kafka:
         servers = kafka.bootstrap_servers
         with KafkaAdminClient(bootstrap_servers=servers) as admin:
@@ -135,7 +135,7 @@ def make(folder: Path) -> dict[str, Any]:
 
 
 def read() -> dict[str, Any]:
-    """Return what :func:`make` returned, with the logs as bytes."""
+    """Return the result of :func:`make`, with the logs as bytes."""
     found: dict[str, Any] = json.loads(gzip.decompress(LOG.read_bytes()))
     found["logs"] = {name: base64.b64decode(data) for name, data in found["logs"].items()}
     return found

@@ -43,11 +43,18 @@ class GroupShareStates:
         self._peers = peers
 
     def initialize(
-        self, group_id: str, topic_id: bytes, partition: int, state_epoch: int, start_offset: int
+        self,
+        group_id: str,
+        topic_id: bytes,
+        partition: int,
+        state_epoch: int,
+        start_offset: int,
+        wanted: Callable[[], bool],
     ) -> Deferred[int]:
         """Replace the state of a share partition by a new one."""
         key = ShareStateKey(group_id, topic_id, partition)
-        return self._replaced(key, lambda: self._broker.share_states.initialize(key, state_epoch, start_offset))
+        states = self._broker.share_states
+        return self._replaced(key, lambda: states.initialize(key, state_epoch, start_offset, wanted))
 
     def delete(self, group_id: str, topic_id: bytes, partition: int) -> Deferred[int]:
         """Delete the state of a share partition."""

@@ -2,7 +2,8 @@
 
 As in replication, the brokers of a cluster call each other directly, in one process. While a share partition has no
 coordinator, because its leader changes or is still loading, the call is tried again with growing pauses, for about five
-seconds. A repeated change changes nothing. This module has no state of its own.
+seconds. A repeated change changes nothing. Only a state that is begun once more loses what came in between. So the
+caller of :meth:`Persister.initialize` says whether it still wants that. This module has no state of its own.
 """
 
 from __future__ import annotations
@@ -50,9 +51,15 @@ class Persister:
         self._broker = broker
         self._peers = peers
 
-    def initialize(self, key: ShareStateKey, state_epoch: int, start_offset: int) -> Deferred[StateResult]:
-        """Replace the state of a share partition by a new one. See :meth:`ShareCoordinator.initialize`."""
-        return self._call(key, lambda one: one.initialize(key, state_epoch, start_offset))
+    def initialize(
+        self, key: ShareStateKey, state_epoch: int, start_offset: int, wanted: Callable[[], bool] = lambda: True
+    ) -> Deferred[StateResult]:
+        """Replace the state of a share partition by a new one. See :meth:`ShareCoordinator.initialize`.
+
+        Args:
+            wanted: asked before each attempt. If it returns False, the result is NOT_COORDINATOR.
+        """
+        return self._call(key, lambda one: one.initialize(key, state_epoch, start_offset), wanted)
 
     def read(self, key: ShareStateKey, leader_epoch: int) -> Deferred[StateResult]:
         """Read the state of a share partition, as its leader."""
@@ -71,23 +78,31 @@ class Persister:
         return self._call(key, lambda one: one.delete(key))
 
     def _call(
-        self, key: ShareStateKey, work: Callable[[ShareCoordinator], Deferred[StateResult]]
+        self,
+        key: ShareStateKey,
+        work: Callable[[ShareCoordinator], Deferred[StateResult]],
+        wanted: Callable[[], bool] = lambda: True,
     ) -> Deferred[StateResult]:
         done: Deferred[StateResult] = Deferred()
-        self._try(key, work, done, 1, _FIRST_PAUSE_S)
+        self._try(key, work, wanted, done, 1, _FIRST_PAUSE_S)
         return done
 
     def _try(
         self,
         key: ShareStateKey,
         work: Callable[[ShareCoordinator], Deferred[StateResult]],
+        wanted: Callable[[], bool],
         done: Deferred[StateResult],
         attempt: int,
         pause_s: float,
     ) -> None:
+        if not wanted():
+            done.set(StateResult(Errors.NOT_COORDINATOR))
+            return
+
         def on_result(result: StateResult) -> None:
             if result.error_code in _TRIED_AGAIN and attempt < _ATTEMPTS:
-                again = partial(self._try, key, work, done, attempt + 1, min(2 * pause_s, _LONGEST_PAUSE_S))
+                again = partial(self._try, key, work, wanted, done, attempt + 1, min(2 * pause_s, _LONGEST_PAUSE_S))
                 self._broker.timer.schedule(self._broker.clock.now() + pause_s, again)
             else:
                 done.set(result)

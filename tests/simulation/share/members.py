@@ -16,7 +16,7 @@ Rules, checked when a broker delivers and at the end
    acknowledgement without an answer, or has reached the limit.
 6. At the end epochs stay, and each partition is assigned. When all have gone, no session and no share partition is
    left.
-7. Records are delivered only in the present session of a member.
+7. Records are delivered only in the session of the request, while it is the present one of its member.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from pyconsumer.errors import ElectionNotNeededError, EligibleLeadersNotAvailableError, Errors
+from pyconsumer.broker.share.sessions import SessionKey
+from pyconsumer.errors import (
+    ElectionNotNeededError,
+    EligibleLeadersNotAvailableError,
+    Errors,
+    ShareSessionNotFoundError,
+)
 from pyconsumer.protocol.records import scan
 from pyconsumer.structs import AcknowledgeType
 from tests.simulation.share.world import BrokenRule
@@ -116,7 +122,7 @@ class Member:
                 }
 
     def leave(self, *, crash: bool) -> None:
-        """Go away for good."""
+        """Leave the group, and never come back."""
         world = self.world
         world.note(f"{self.name} {'crashes' if crash else 'leaves'}")
         self.is_gone = True
@@ -125,8 +131,8 @@ class Member:
             link = self.links.pop(node)
             if not crash and world.random.random() < 0.5 and link.life == world.lives[node]:
                 link.connection.ask(acknowledging(_GROUP, self.name, -1, {}))
-            world.session_ended(self.name, node)
-            link.connection.close()
+                world.session_ended(self.name, node)
+            world.connection_ended(self.name, link.connection)
         if not crash and coordinator is not None:
             Connection(world.brokers, coordinator).ask(heartbeat(_GROUP, self.name, -1), 1)
 
@@ -147,20 +153,14 @@ class Member:
         """Lose the connection to a broker."""
         link = self.links.pop(node, None)
         if link is not None:
-            self.world.session_ended(self.name, node)
-            link.connection.close()
+            self.world.connection_ended(self.name, link.connection)
 
     def forget(self, node: int) -> None:
-        """Lose the connection to a broker, which notices that later. Meanwhile the member opens another session."""
+        """Lose the connection to a broker, which notices that later. The member opens another session before."""
         world, connection = self.world, self.links.pop(node).connection
         world.lose(connection)
 
-        def notice() -> None:
-            if world.sessions.get((self.name, node)) is connection:
-                world.session_ended(self.name, node)
-            connection.close()
-
-        world.after(world.random.choice((1.0, 6.0)), notice)
+        world.after(world.random.choice((1.0, 6.0)), lambda: world.connection_ended(self.name, connection))
 
     def fetch(self) -> None:
         """Fetch from a leader, if no request to it is under way. Perhaps acknowledge in the same request."""
@@ -337,6 +337,7 @@ class MembersWorld:
         """Send a request that takes a while, and whose answer does. Either may be lost with the connection."""
         life = self.lives[connection.node]
         delay = lambda: self.random.expovariate(50) if self.random.random() < 0.9 else self.random.random()  # noqa: E731
+        waiting: list[object] = []  # the session of a request that was not answered at once
         breaks = 0.0 if self.is_draining else self.random.random()
 
         def is_there() -> bool:
@@ -352,8 +353,12 @@ class MembersWorld:
             if getattr(request, "share_session_epoch", -2) == 0:
                 self.sessions[member, connection.node] = connection
             connection.send(request, version, on_served)
+            if member:
+                waiting.append(self._session_of(connection, member))
 
         def on_served(answer: Any) -> None:
+            if waiting and self.acquired(answer) and self._session_of(connection, member) is not waiting[0]:
+                self.broken(f"rule 7: {member} gets records from broker {connection.node} in a session that has ended")
             served(answer)
             self.after(delay(), lambda: deliver(answer))
 
@@ -364,6 +369,13 @@ class MembersWorld:
                 answered(answer)
 
         self.after(delay(), arrive)
+
+    def _session_of(self, connection: Connection, member: str) -> object:
+        """Return a member's present session with the broker of a connection, or None."""
+        try:
+            return connection.broker.share_partitions.sessions.get(SessionKey(_GROUP, member))
+        except ShareSessionNotFoundError:
+            return None
 
     # --- the ledger
 
@@ -381,10 +393,8 @@ class MembersWorld:
         self.maybe_final |= {place for place, kind in acks.items() if kind in _FINAL}
 
     def served(self, member: str, link: _Link, acks: dict[_Place, AcknowledgeType], answer: Any) -> None:
-        """Check what a broker has done for a member."""
+        """Check the work of a broker for a member."""
         node = link.node
-        if self.acquired(answer) and self.sessions.get((member, node)) is not link.connection:
-            self.broken(f"rule 7: {member} gets records from broker {node} in a session that has ended")
         codes: dict[_Shared, int] = {}
         for topic in answer.responses:
             for one in topic.partitions:
@@ -421,8 +431,14 @@ class MembersWorld:
         self.locks[place] = (member, self.now + _LOCK_S, epoch, node)
 
     def lose(self, connection: Connection) -> None:
-        """Note that what a broker sends on a connection does not arrive any more."""
+        """Note that answers on a connection do not arrive any more."""
         self.unheard.add(connection)
+
+    def connection_ended(self, member: str, connection: Connection) -> None:
+        """End a connection, and with it the session that was opened on it, if it is the present one."""
+        if self.sessions.get((member, connection.node)) is connection:
+            self.session_ended(member, connection.node)
+        connection.close()
 
     def session_ended(self, member: str, node: int) -> None:
         """Note that a member's session with a broker has ended, so that its locks there have."""

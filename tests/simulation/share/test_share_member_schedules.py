@@ -16,7 +16,8 @@ from pyconsumer.broker.share.runs import Run
 from pyconsumer.broker.share.sessions import ShareSession
 from pyconsumer.broker.share.state import ACQUIRED, AVAILABLE
 from tests.simulation.seeds import FIRST
-from tests.simulation.share.members import BrokenRule, play_members
+from tests.simulation.share.members import play_members
+from tests.simulation.share.world import BrokenRule
 
 _COUNT = int(os.environ.get("PYCONSUMER_SIM_SEEDS") or 10)
 

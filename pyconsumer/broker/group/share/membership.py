@@ -402,7 +402,12 @@ class ShareGroups:
         wanted = [(topic, index) for topic, one in begun.items() for index in sorted(one.partitions)]
         calls = {
             (topic, index): self.states.initialize(
-                group.group_id, topic, index, state_epoch, offsets.get((topic, index), -1)
+                group.group_id,
+                topic,
+                index,
+                state_epoch,
+                offsets.get((topic, index), -1),
+                partial(self.is_current, group),
             )
             for topic, index in wanted
         }

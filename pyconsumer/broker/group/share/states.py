@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from pyconsumer.broker.deferred import Deferred
@@ -30,9 +30,19 @@ class ShareStates(Protocol):
     """The states of share partitions, wherever their coordinators are. Results are error codes."""
 
     def initialize(
-        self, group_id: str, topic_id: bytes, partition: int, state_epoch: int, start_offset: int
+        self,
+        group_id: str,
+        topic_id: bytes,
+        partition: int,
+        state_epoch: int,
+        start_offset: int,
+        wanted: Callable[[], bool],
     ) -> Deferred[int]:
-        """Replace the state of a share partition by a new one. With -1 as the start offset, the leader chooses it."""
+        """Replace the state of a share partition by a new one. With -1 as the start offset, the leader chooses it.
+
+        Args:
+            wanted: asked before each attempt. A group that has moved does not begin a state that another broker uses.
+        """
 
     def delete(self, group_id: str, topic_id: bytes, partition: int) -> Deferred[int]:
         """Delete the state of a share partition."""
@@ -45,7 +55,13 @@ class NoShareStates:
     """The states of a coordinator that has no share coordinators, in tests of other groups."""
 
     def initialize(
-        self, group_id: str, topic_id: bytes, partition: int, state_epoch: int, start_offset: int
+        self,
+        group_id: str,
+        topic_id: bytes,
+        partition: int,
+        state_epoch: int,
+        start_offset: int,
+        wanted: Callable[[], bool],
     ) -> Deferred[int]:
         return Deferred.of(int(Errors.COORDINATOR_NOT_AVAILABLE))
 

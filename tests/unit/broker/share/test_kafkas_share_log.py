@@ -66,7 +66,7 @@ def storage_of(log: bytes) -> MemoryStorage:
     return storage
 
 
-def test_the_states_are_those_that_kafka_tells(told: dict[str, Any]) -> None:
+def test_the_states_are_those_of_kafka(told: dict[str, Any]) -> None:
     storage = storage_of(told["logs"]["__share_group_state-0"])
     coordinator = coordinator_over(told, storage)
     topic_id = bytes.fromhex(told["topic_id"])
@@ -107,7 +107,7 @@ def states_left(log: bytes, topic_id: bytes) -> set[ShareStateKey]:
     return left
 
 
-def test_what_was_loaded_goes_on(told: dict[str, Any]) -> None:
+def test_a_loaded_state_is_changed_further(told: dict[str, Any]) -> None:
     storage = storage_of(told["logs"]["__share_group_state-0"])
     coordinator = coordinator_over(told, storage)
     key = ShareStateKey("altered", bytes.fromhex(told["topic_id"]), 1)
@@ -118,7 +118,7 @@ def test_what_was_loaded_goes_on(told: dict[str, Any]) -> None:
     assert (again.start_offset, again.batches) == (25, (Batch(25, 29, ACKNOWLEDGED, 1),))
 
 
-def test_the_groups_are_those_that_kafka_tells(told: dict[str, Any]) -> None:
+def test_the_groups_are_those_of_kafka(told: dict[str, Any]) -> None:
     loader = PartitionLoader(0, iter([told["logs"]["__consumer_offsets-0"]]), ManualClock())
     while loader.read(1 << 20):
         pass

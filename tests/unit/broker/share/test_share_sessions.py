@@ -1,4 +1,4 @@
-"""Share sessions of real brokers without sockets: what ends with them, and with a deleted group."""
+"""Share sessions of real brokers without sockets that end, also with a deleted group."""
 
 from __future__ import annotations
 
