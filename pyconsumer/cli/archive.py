@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pyconsumer.cli.options import as_json
+from pyconsumer.cli.registry import DEFAULT_REGISTRY
 from pyconsumer.cli.spark import SparkJob, spark_job
 
 if TYPE_CHECKING:
     from pyconsumer.spark.archive import Archived
 
 __all__ = ["command"]
+
+#: The formats that typed columns of Spark may have.
+_FORMATS: Final = click.Choice(["avro"])
+
+
+def _formats(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of typed archives."""
+    for side in ("key", "value"):
+        function = click.option(
+            f"--{side}-format",
+            type=_FORMATS,
+            help=f"Decode the {side}s to typed columns, by the schemas of the Schema Registry.",
+        )(function)
+    return click.option(
+        "--schema-registry",
+        "registry",
+        metavar="URL[,...]",
+        envvar="PYCONSUMER_SCHEMA_REGISTRY",
+        show_envvar=True,
+        help="With a format: addresses of the Schema Registry. Its other settings are --option"
+        f" schema.registry.NAME=VALUE.  [default: {DEFAULT_REGISTRY}]",
+    )(function)
 
 
 @click.command(
@@ -36,7 +60,17 @@ __all__ = ["command"]
     help="The most records of a batch; each batch is a folder of the archive.",
 )
 @click.option("--follow", is_flag=True, help="Keep adding records as they arrive, until interrupted.")
-def command(topic: str, folder: str, job: SparkJob, batch_records: int, follow: bool) -> None:
+@_formats
+def command(
+    topic: str,
+    folder: str,
+    job: SparkJob,
+    batch_records: int,
+    follow: bool,
+    registry: str | None,
+    **formats: str | None,
+) -> None:
+    options = _typed_options(formats, registry, job.options) | job.options
     with job.running() as (spark, bar):
         from pyconsumer.spark.archive import archive
 
@@ -54,7 +88,7 @@ def command(topic: str, folder: str, job: SparkJob, batch_records: int, follow: 
             topic,
             folder,
             batch_records=batch_records,
-            options=job.options,
+            options=options,
             follow=follow,
             on_progress=show,
         )
@@ -62,6 +96,16 @@ def command(topic: str, folder: str, job: SparkJob, batch_records: int, follow: 
         click.echo(_json(done))
     else:
         click.echo(f"{done.records:,} records added. {folder} has {done.batches:,} batches")
+
+
+def _typed_options(formats: dict[str, str | None], registry: str | None, given: dict[str, str]) -> dict[str, str]:
+    """Return the options of the source for the formats. A schema that ``given`` has needs no registry."""
+    found = {name.replace("_", "."): kind for name, kind in formats.items() if kind is not None}
+    names = {name.lower() for name in given}
+    bare = bool(found) and all(f"{name.removesuffix('format')}schema" in names for name in found)
+    if found and (registry is not None or not (bare or "schema.registry.url" in names)):
+        found["schema.registry.url"] = registry or DEFAULT_REGISTRY
+    return found
 
 
 def _json(progress: Archived) -> str:

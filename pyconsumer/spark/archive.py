@@ -17,6 +17,10 @@ released when the process that holds it ends, in whatever way.
 A replay sends batch after batch, the records of each partition in order, and notes a batch when all of its records are
 acknowledged. After a kill it repeats the batch in which it was interrupted: records may be duplicated, none is lost.
 
+An archive may be typed (options ``value.format`` and ``key.format``). It then has the id of the schema that each record
+names. ``bad_value`` has the bytes of the records that could not be decoded, so nothing is lost. The archive can be
+replayed if it has the bytes of all records (``includeBytes``).
+
 All state is in these files. :class:`ArchiveFiles` accesses them by Hadoop's file systems, so ``s3a://`` and ``hdfs://``
 work as well.
 """
@@ -41,7 +45,9 @@ from pyconsumer.spark.client_config import admin_settings
 from pyconsumer.spark.errors import reason_from_spark
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.progress import lag
+from pyconsumer.spark.schema import DECODE_ERROR
 from pyconsumer.spark.sink import SinkOptions
+from pyconsumer.spark.value_options import SIDES
 from pyconsumer.structs import TopicPartition
 
 __all__ = [
@@ -228,7 +234,8 @@ def archive(
         folder: path of the archive, in any file system that Spark can use.
         batch_records: the largest number of offsets in a batch.
         options: additional options of the source, such as ``kafka.security.protocol``. The column ``headers`` is
-            included unless ``includeHeaders`` is ``false``.
+            included unless ``includeHeaders`` is ``false``. With ``value.format`` or ``key.format`` the archive is
+            typed. Records that cannot be decoded do not stop it unless ``onDecodeError`` is ``fail``.
         follow: True continues with new records until interrupted.
         on_progress: called after a batch.
 
@@ -250,6 +257,7 @@ def archive(
         "maxOffsetsPerTrigger": str(batch_records),
         **(options or {}),
     }
+    chosen, only_bad = _typed(chosen)
     parsed = SourceOptions.parse(chosen)
     parsed.stream_start()
     lacking = [name for name in ("partition", "offset") if name not in parsed.columns]
@@ -258,7 +266,22 @@ def archive(
     identity = _identify(topic, parsed.kafka_options)
     with files.lock("", f"another process that archives to {folder}"):
         _check_topic(files, folder, identity)
-        return _archive(spark, files, folder, topic, chosen, follow, on_progress)
+        return _archive(spark, files, folder, topic, chosen, only_bad, follow, on_progress)
+
+
+def _typed(options: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Add the options of a typed archive, and return the sides of which it has the bytes of bad records alone."""
+    given = {name.lower() for name in options}
+    if SourceOptions.parse(options).values is None:
+        return options, []
+    for name, value in (("onDecodeError", "null"), ("includeSchemaId", "true")):
+        if name.lower() not in given:
+            options = {**options, name: value}
+    parsed = SourceOptions.parse(options)
+    sides = [side for side in parsed.parts if f"{side}_bytes" not in parsed.columns]
+    if DECODE_ERROR not in parsed.columns or not sides:
+        return options, []
+    return {**options, "includeBytes": "true"}, sides
 
 
 def _identify(topic: str, client: Mapping[str, str]) -> dict[str, str | None]:
@@ -308,15 +331,21 @@ def _archive(
     folder: str,
     topic: str,
     options: Mapping[str, str],
+    only_bad: Sequence[str],
     follow: bool,
     on_progress: Callable[[Archived], object],
 ) -> Archived:
+    from pyspark.sql import functions
+
     reader = spark.readStream.format("pyconsumer").options(**options)
     seen = -1
     records = 0
     behind = 0
 
     def write(frame: Any, number: int) -> None:
+        for side in only_bad:
+            data = functions.when(frame[DECODE_ERROR].isNotNull(), frame[f"{side}_bytes"])
+            frame = frame.withColumn(f"bad_{side}", data).drop(f"{side}_bytes")
         frame.write.mode("overwrite").partitionBy("partition").parquet(f"{folder}/{batch_name(number)}")
 
     def look(query: Any) -> None:
@@ -381,7 +410,8 @@ def replay(
         The progress at the end.
 
     Raises:
-        ConfigurationError: the folder contains no archive, or an option is wrong.
+        ConfigurationError: the folder contains no archive, or one without the bytes of the records. Or an option is
+            wrong.
         IllegalStateError: another process is replaying this archive to this topic.
         UnknownTopicOrPartitionError: the topic does not exist.
         KafkaError: the cluster cannot be reached, or a batch could not be sent.
@@ -448,7 +478,7 @@ def _target(files: ArchiveFiles, batches: Sequence[str], topic: str, client: Map
 def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bool) -> int:
     from pyspark.sql import functions
 
-    frame = spark.read.parquet(path)
+    frame = _with_bytes(spark.read.parquet(path), path)
     if "timestamp" in frame.columns:
         time = frame["timestamp"]
         frame = frame.withColumn("timestamp", functions.when(time.cast("double") >= 0, time))
@@ -462,3 +492,22 @@ def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bo
         raise KafkaError(f"sending {path} failed: {reason_from_spark(error)}") from error
     count: int = frame.count()
     return count
+
+
+def _with_bytes(frame: Any, path: str) -> Any:
+    """Return a frame whose keys and values are those of the records.
+
+    Raises:
+        ConfigurationError: they have been decoded. A record that could not be decoded would become a tombstone.
+    """
+    from pyconsumer.spark.typed_rows import is_decoded
+
+    for side in SIDES:
+        if f"{side}_bytes" in frame.columns:
+            frame = frame.withColumn(side, frame[f"{side}_bytes"])
+        elif is_decoded(frame.schema, side):
+            raise ConfigurationError(
+                f"the archive in {path} has decoded {side}s and not the bytes of the records, so it cannot be replayed."
+                " Archive the topic again, without a format or with the option includeBytes=true"
+            )
+    return frame

@@ -9,17 +9,20 @@ Rules
    rows. A batch that is repeated after a crash does not repeat its dead letters.
 4. A dead letter has the bytes of key and value as they came, and its own headers if the frame has them. The headers of
    :data:`HEADERS` are added, under the names of :class:`pyconsumer.workers.DeadLetters`.
+5. A stream from which these bytes cannot be had is refused before its first write. Which sides were decoded stands in
+   the metadata of ``decodeError``, since a job may replace the columns themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.schema import DECODE_ERROR
 from pyconsumer.spark.schema import HEADERS as HEADER_COLUMN
-from pyconsumer.spark.typed_rows import TYPED
+from pyconsumer.spark.typed_rows import decoded_sides
+from pyconsumer.spark.value_options import SIDES
 
 __all__ = ["HEADERS", "split_batches"]
 
@@ -34,6 +37,7 @@ HEADERS: Final = {
     "dead-letter.stage": f"{DECODE_ERROR}.stage",
     "dead-letter.error": f"substring({DECODE_ERROR}.reason, 1, {_MOST_TEXT})",
 }
+_REFUSED: Final = ("topic", *(f"{side}.format" for side in SIDES))
 _NEEDED: Final = ("topic", "partition", "offset", "timestamp", DECODE_ERROR)
 
 
@@ -64,9 +68,18 @@ def split_batches(
     Returns:
         The function. It raises ConfigurationError if the stream lacks a column.
 
+    Raises:
+        ConfigurationError: an option names a topic or a format.
+
     Source: the pattern of Spark's documentation for ``foreachBatch``, with the write's number as in Delta Lake.
     """
     plain = {name: str(text) for name, text in options.items()}
+    for name in plain:
+        if name.lower() in _REFUSED:
+            raise ConfigurationError(
+                f"option {name} cannot be given here: good rows and dead letters are one write of bytes, each side to"
+                " its own topic. Name the topics by the arguments good and dead"
+            )
 
     def split(frame: Any, batch_id: int) -> None:
         _check(frame)
@@ -87,21 +100,26 @@ def split_batches(
 
 
 def _check(frame: Any) -> None:
-    needed = [*_NEEDED, *(f"{side}_bytes" for side in ("key", "value") if not _is_raw(frame, side))]
-    lacking = [name for name in needed if name not in frame.columns]
+    lacking = [name for name in _NEEDED if name not in frame.columns]
+    if not lacking:
+        decoded = decoded_sides(frame.schema)
+        lacking = [found for side in SIDES if (found := _lacking(frame, side, SIDES if decoded is None else decoded))]
     if lacking:
         raise ConfigurationError(
             f"the stream lacks the columns {', '.join(lacking)}, which dead letters need: set onDecodeError=null and"
-            " includeBytes=true, and name them if you set columns"
+            " includeBytes=true, and name them if you set columns. If the job makes the column decodeError itself, it"
+            " gives the bytes of both sides, such as key AS key_bytes"
         )
 
 
-def _is_raw(frame: Any, side: str) -> bool:
-    """Return whether a column has the bytes of the records. One that is decoded may be binary, too."""
-    if side not in frame.columns:
-        return False
-    field = frame.schema[side]
-    return field.dataType.typeName() == "binary" and TYPED not in (field.metadata or {})
+def _lacking(frame: Any, side: str, decoded: Collection[str]) -> str | None:
+    """Return the name of the column that has the bytes of a key or value, if it is not there."""
+    if f"{side}_bytes" in frame.columns:
+        return None
+    if side in decoded:
+        return f"{side}_bytes"
+    is_raw = side in frame.columns and frame.schema[side].dataType.typeName() == "binary"
+    return None if is_raw else side
 
 
 def _raw(frame: Any, side: str) -> str:

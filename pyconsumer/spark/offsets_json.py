@@ -59,6 +59,8 @@ def parse_numbers(
 ) -> dict[TopicPartition, int]:
     """Return the numbers in a text such as ``{"topic":{"0":23}}``.
 
+    The ids of schemas are left out, so that a text from the progress of a stream can be given back.
+
     Args:
         option: the option that contains the text, for messages.
         example: a valid text, for messages.
@@ -69,6 +71,8 @@ def parse_numbers(
     """
     found: dict[TopicPartition, int] = {}
     for topic, numbers in _load(option, text, example).items():
+        if topic == _SCHEMAS:
+            continue
         if not isinstance(numbers, dict):
             raise _wrong(option, f"{topic!r} needs a number for each partition", example)
         for partition, number in numbers.items():

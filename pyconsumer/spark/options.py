@@ -79,6 +79,8 @@ _HINTS: Final = {
     "bootstrap.servers": "the option is called kafka.bootstrap.servers",
     "path": "load() takes no path; to choose topics use the option subscribe",
 }
+#: Columns beside a typed one, with the options that add them.
+_BESIDE: Final = {"_bytes": "includeBytes", "_schema_id": "includeSchemaId"}
 _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-2},"topicB":{"0":-2}}'
 _TIMES_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":1735689600000}}'
 
@@ -234,11 +236,12 @@ def _columns(
         except ValueError as error:
             raise ConfigurationError(f"option columns: {error}") from None
         names = list(chosen)
-    raw = tuple([f"{side}_bytes" for side in sides])
-    added = [f"{side}_bytes" for side in found] if read_flag(own, "includeBytes", False) else []
+    beside = [suffix for suffix, option in _BESIDE.items() if read_flag(own, option, False)]
+    optional = tuple([f"{side}{suffix}" for suffix in _BESIDE for side in sides])
+    added = [f"{side}{suffix}" for suffix in beside for side in found]
     if found and values.null_for_errors:
         added.append(DECODE_ERROR)
-    columns = choose_columns(names, include_headers=include_headers, optional=raw, added=added)
+    columns = choose_columns(names, include_headers=include_headers, optional=optional, added=added)
     parts = {side: None if paths is None else tuple([tuple(path) for path in paths]) for side, paths in found.items()}
     return columns, parts
 

@@ -31,9 +31,11 @@ COLUMNS: Final[dict[str, str]] = {
 _OF_TYPED: Final[dict[str, str]] = {
     "key_bytes": "binary",
     "value_bytes": "binary",
+    "key_schema_id": "int",
+    "value_schema_id": "int",
     DECODE_ERROR: "struct<stage: string, reason: string, schemaId: int>",
 }
-"""Columns beside typed keys and values. ``decodeError`` is null for a good row."""
+"""Columns beside typed keys and values. ``decodeError`` is null for a good row. The ids are those that records name."""
 
 
 def choose_columns(
@@ -95,6 +97,8 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
         HEADERS: pa.list_(pa.field("element", header)),
         "key_bytes": pa.binary(),
         "value_bytes": pa.binary(),
+        "key_schema_id": pa.int32(),
+        "value_schema_id": pa.int32(),
         DECODE_ERROR: pa.struct([pa.field(name, kind) for name, kind in error]),
     }
     return pa.schema([pa.field(name, types[name]) for name in columns])

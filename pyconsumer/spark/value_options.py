@@ -37,7 +37,7 @@ SIDE_OPTIONS: Final = tuple(
     [f"{side}.{name}" for side in SIDES for name in ("format", "schema", "schema.id", "schema.version")]
 )
 #: Those of the source.
-VALUE_OPTIONS: Final = (*SIDE_OPTIONS, "onDecodeError", "includeBytes")
+VALUE_OPTIONS: Final = (*SIDE_OPTIONS, "onDecodeError", "includeBytes", "includeSchemaId")
 
 _PREFIX: Final = "schema.registry."
 _SECRETS: Final = (

@@ -101,7 +101,7 @@ def set_acls(client: RawClient, acls: Iterable[AclBinding]) -> None:
         ]
         response = client.request(CreateAclsRequest(creations))
         assert [one.error_code for one in response.results] == [0] * len(creations)
-    wait_until(lambda: stored_acls(client) == wanted, 10, "the broker shows the rules", 0.005)
+    wait_until(lambda: stored_acls(client) == wanted, 60, "the broker shows the rules", 0.005)
 
 
 def codes(response: Any) -> set[str]:

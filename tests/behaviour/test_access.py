@@ -163,10 +163,10 @@ def test_a_missing_topic_is_created_with_the_right_to_create_it(admin: RawClient
     assert ask(f"{topic}-a") == Errors.TOPIC_AUTHORIZATION_FAILED
     assert not admin.leaders(f"{topic}-a")
     set_acls(admin, rules(f"alice: DESCRIBE topic {topic}*", f"alice: CREATE topic {topic}-b"))
-    wait_until(lambda: ask(f"{topic}-b") == 0, 10, "the topic")
+    wait_until(lambda: ask(f"{topic}-b") == 0, 60, "the topic")
     assert ask(f"{topic}-a") == Errors.TOPIC_AUTHORIZATION_FAILED
     set_acls(admin, rules(f"alice: DESCRIBE topic {topic}*", "alice: CREATE cluster"))
-    wait_until(lambda: ask(f"{topic}-c") == 0, 10, "the topic")
+    wait_until(lambda: ask(f"{topic}-c") == 0, 60, "the topic")
 
 
 def test_the_last_permission_goes_and_a_denial_is_stronger(
@@ -209,7 +209,7 @@ def test_rules_are_created_found_and_deleted(admin: RawClient, topic: str) -> No
     response = admin.request(CreateAclsRequest(creations))
     assert [one.error_code for one in response.results] == [0, bad, bad, 0, bad, 0, 0]
     stored = rules(f"alice: READ topic {topic}", "alice: ALTER cluster", f"deny alice: READ topic {topic}*")
-    wait_until(lambda: stored_acls(admin) == set(stored), 10, "the rules")
+    wait_until(lambda: stored_acls(admin) == set(stored), 60, "the rules")
 
     def found(kind: int, name: str | None, pattern: int, permission: int = 1) -> int:
         response = admin.request(DescribeAclsRequest(kind, name, pattern, None, None, 1, permission))
@@ -227,7 +227,7 @@ def test_rules_are_created_found_and_deleted(admin: RawClient, topic: str) -> No
     ]
     results = admin.request(DeleteAclsRequest(filters)).filter_results
     assert [(one.error_code, len(one.matching_acls)) for one in results] == [(0, 2), (0, 1), (0, 0)]
-    wait_until(lambda: stored_acls(admin) == set(rules("alice: ALTER cluster")), 10, "the rule that is left")
+    wait_until(lambda: stored_acls(admin) == set(rules("alice: ALTER cluster")), 60, "the rule that is left")
 
 
 def test_committed_offsets_of_topics_that_may_be_seen(
@@ -317,10 +317,10 @@ def test_kafkas_tool_manages_rules(guarded: Cluster, admin: RawClient, topic: st
     added = ("--allow-principal", "User:alice", "--consumer", "--topic", topic, "--group", "g")
     tools().run(*command, "--add", *added)
     expected = set(rules(f"alice: READ,DESCRIBE topic {topic}", "alice: READ group g"))
-    wait_until(lambda: stored_acls(admin) == expected, 10, "the rules")
+    wait_until(lambda: stored_acls(admin) == expected, 60, "the rules")
     assert f"name={topic}, patternType=LITERAL" in tools().run(*command, "--list", "--topic", topic).stdout
     tools().run(*command, "--remove", "--force", *added)
-    wait_until(lambda: stored_acls(admin) == set(), 10, "no rule")
+    wait_until(lambda: stored_acls(admin) == set(), 60, "no rule")
 
 
 @pytest.mark.embedded_only("Apache Kafka's own tests show that it stores rules")

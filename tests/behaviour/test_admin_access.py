@@ -50,7 +50,7 @@ def admin(guarded: Cluster) -> Iterator[KafkaAdminClient]:
 
 def expect(admin: KafkaAdminClient, wanted: AclFilter, expected: list[AclBinding]) -> None:
     """Wait for rules. Apache Kafka's broker reads a change some milliseconds after its controller."""
-    wait_until(lambda: admin.describe_acls(wanted) == sorted(expected), 10, f"{expected}")
+    wait_until(lambda: admin.describe_acls(wanted) == sorted(expected), 60, f"{expected}")
 
 
 def test_rules_are_created_described_and_deleted(admin: KafkaAdminClient, topic: str) -> None:
@@ -91,7 +91,7 @@ def test_users_of_scram(admin: KafkaAdminClient, topic: str) -> None:
     def iterations() -> Any:
         return admin.describe_user_scram_credentials([topic])[topic].iterations
 
-    wait_until(lambda: topic in admin.describe_user_scram_credentials(), 10, "the user")
+    wait_until(lambda: topic in admin.describe_user_scram_credentials(), 60, "the user")
     assert iterations() == {sha_512: 8192}
     with pytest.raises(ResourceNotFoundError):
         admin.alter_user_scram_credentials([UserScramCredentialDeletion(topic, sha_256)])
@@ -101,7 +101,7 @@ def test_users_of_scram(admin: KafkaAdminClient, topic: str) -> None:
     )
     assert found[topic] is None
     assert isinstance(found[other], ResourceNotFoundError)
-    wait_until(lambda: topic not in admin.describe_user_scram_credentials(), 10, "the end of the user")
+    wait_until(lambda: topic not in admin.describe_user_scram_credentials(), 60, "the end of the user")
     with pytest.raises(ResourceNotFoundError):
         admin.describe_user_scram_credentials([topic])
     (error,) = [one.error for one in admin.describe_user_scram_credentials([topic], raise_errors=False).values()]
@@ -182,12 +182,12 @@ def test_kafka_pythons_calls(guarded: Cluster, admin: KafkaAdminClient, topic: s
         theirs.ACLPermissionType.ANY,
         theirs.ResourcePatternFilter(theirs.ResourceType.TOPIC, topic, theirs.ACLResourcePatternType.ANY),
     )
-    wait_until(lambda: client.describe_acls(wanted)[0], 10, "the rule")
+    wait_until(lambda: client.describe_acls(wanted)[0], 60, "the rule")
     assert client.describe_acls(wanted) == ([acl], errors.NoError)
     assert client.delete_acls([wanted]) == [(wanted, [acl], errors.NoError)]
     upsertion = theirs.UserScramCredentialUpsertion(topic, "SCRAM-SHA-256", "secret")
     assert client.alter_user_scram_credentials([upsertion]) == {topic: None}
-    wait_until(lambda: client.describe_user_scram_credentials([topic])[topic]["error"] is None, 10, "the user")
+    wait_until(lambda: client.describe_user_scram_credentials([topic])[topic]["error"] is None, 60, "the user")
     assert client.describe_user_scram_credentials([topic]) == {
         topic: {"error": None, "credential_infos": [{"mechanism": theirs.ScramMechanism(1), "iterations": 4096}]}
     }

@@ -58,7 +58,7 @@ def test_an_open_transaction_is_listed_and_described(
         (after,) = admin.describe_transactions([group_id]).values()
         return after.state == "CompleteCommit" and after.partitions == ()
 
-    wait_until(completed, 10, "the end of the transaction")
+    wait_until(completed, 60, "the end of the transaction")
     ((state,),) = admin.describe_producers([tp]).values()
     assert not state.is_open
 
@@ -151,7 +151,7 @@ def test_the_command_line(cluster: Cluster, producer: KafkaProducer, topic: str,
         assert dumped.exit_code == 0, dumped.output
         return [json.loads(line)["value"]["state"] for line in dumped.output.splitlines()]
 
-    wait_until(lambda: states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"], 10, "four records")
+    wait_until(lambda: states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"], 60, "four records")
     assert f"{group_id} Ongoing producer" in run(cluster, "dump", "--id", group_id).output
     empty = run(cluster, "list", "--pattern", "nothing-is-named-so")
     assert (empty.stdout, empty.stderr) == ("", "no transactions\n")

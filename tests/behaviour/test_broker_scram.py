@@ -48,7 +48,7 @@ def describe(client: RawClient, *users: str) -> dict[str, object]:
 
 def expect(client: RawClient, expected: dict[str, object]) -> None:
     """Wait for users' credentials. Apache Kafka's broker reads a change some milliseconds after its controller."""
-    wait_until(lambda: describe(client, *expected) == expected, 10, f"{expected}")
+    wait_until(lambda: describe(client, *expected) == expected, 60, f"{expected}")
 
 
 def test_users_are_created_changed_and_removed(cluster: Cluster, topic: str) -> None:

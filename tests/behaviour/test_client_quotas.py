@@ -41,13 +41,13 @@ def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
         client.alter_client_quotas(
             {entity: dict.fromkeys(values) for entity, values in client.describe_client_quotas().items()}
         )
-        wait_until(lambda: not client.describe_client_quotas(), 10, "the end of all quotas")
+        wait_until(lambda: not client.describe_client_quotas(), 60, "the end of all quotas")
 
 
 def set_quota(admin: KafkaAdminClient, entity: QuotaEntity, **values: float) -> None:
     """Set quotas, and wait until the broker has them."""
     admin.alter_client_quotas({entity: values})
-    wait_until(lambda: values.items() <= admin.describe_client_quotas().get(entity, {}).items(), 10, f"{entity}")
+    wait_until(lambda: values.items() <= admin.describe_client_quotas().get(entity, {}).items(), 60, f"{entity}")
 
 
 def client(cluster: Cluster, client_id: str) -> RawClient:
@@ -88,7 +88,7 @@ def test_quotas_are_set_described_and_removed(admin: KafkaAdminClient, topic: st
         address: {CONNECTION_RATE: 1000},
     }
     assert admin.alter_client_quotas(wanted) == dict.fromkeys(wanted)
-    wait_until(lambda: admin.describe_client_quotas() == wanted, 10, "the quotas")
+    wait_until(lambda: admin.describe_client_quotas() == wanted, 60, "the quotas")
     assert admin.describe_client_quotas(user) == {one: wanted[one] for one in (user, both)}
     assert admin.describe_client_quotas(user, strict=True) == {user: wanted[user]}
     assert admin.describe_client_quotas(user, types=["client-id"]) == {both: wanted[both]}
@@ -99,7 +99,7 @@ def test_quotas_are_set_described_and_removed(admin: KafkaAdminClient, topic: st
     assert admin.describe_client_quotas(user, strict=True) == {user: wanted[user]}
     admin.alter_client_quotas(change)
     after = {CONSUMER_RATE: 5.0, REQUEST_PERCENTAGE: 12.5}
-    wait_until(lambda: admin.describe_client_quotas(user, strict=True) == {user: after}, 10, "the change")
+    wait_until(lambda: admin.describe_client_quotas(user, strict=True) == {user: after}, 60, "the change")
     with pytest.raises(InvalidRequestError, match="Invalid configuration key"):
         admin.alter_client_quotas({user: {CONNECTION_RATE: 1}, both: {CONSUMER_RATE: 7}})
     with pytest.raises(ValueError, match="types are user"):
@@ -151,7 +151,7 @@ def test_odd_changes_that_kafka_accepts(cluster: Cluster, admin: KafkaAdminClien
         ((code, _),) = alter(raw, (entity, [(PRODUCER_RATE, 1.0)]), (entity, [(CONSUMER_RATE, 1.0)]))
         assert code == Errors.INVALID_REQUEST
     found = {QuotaEntity(client_id=topic): {PRODUCER_RATE: 1.0}}
-    wait_until(lambda: admin.describe_client_quotas() == found, 10, "the first change")
+    wait_until(lambda: admin.describe_client_quotas() == found, 60, "the first change")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_the_strongest_quota_counts(cluster: Cluster, admin: KafkaAdminClient, t
             counted[whose] += size  # it was counted for a weaker quota, which Apache Kafka still had
             return False
 
-        wait_until(throttled, 10, f"the quota of {entity}")
+        wait_until(throttled, 60, f"the quota of {entity}")
         limit = max(1.0, limit // 3)
 
 
@@ -215,10 +215,13 @@ def test_a_throttled_producer_is_answered_first_and_then_waits(
         began = time.monotonic()
         throttle_ms = raw.request(produce(topic, 120_000), 9).throttle_time_ms
         assert 0 < throttle_ms < 1500
-        assert time.monotonic() - began < throttle_ms / 1000 or throttle_ms < 300
         raw.send(ApiVersionsRequest(), 0)
         raw.receive()
-        assert throttle_ms / 1000 - 0.05 < time.monotonic() - began < throttle_ms / 1000 + 5
+        assert throttle_ms / 1000 - 0.05 < time.monotonic() - began
+        began = time.monotonic()
+        throttle_ms = raw.request(produce(topic, 900_000), 9).throttle_time_ms
+        assert throttle_ms > 30_000
+        assert time.monotonic() - began < 20, "the answer comes first"
     with client(cluster, f"{topic}-other") as raw:
         assert raw.request(produce(topic, 300_000), 9).throttle_time_ms == 0
 
@@ -232,11 +235,9 @@ def test_a_throttled_fetch_is_empty(cluster: Cluster, admin: KafkaAdminClient, t
         first = raw.request(fetch(topic, 300_000, (0, 0)), 12)
         assert (first.throttle_time_ms, first.session_id > 0) == (0, True)
         assert len(first.responses[0].partitions[0].records) > 250_000
-        began = time.monotonic()
         second = raw.request(fetch(topic, 1_000_000, (first.session_id, 1)), 12)
         assert 0 < second.throttle_time_ms < 15_000
         assert (second.responses, second.session_id) == ([], first.session_id)
-        assert time.monotonic() - began < 5
     with client(cluster, topic) as raw:
         full = raw.request(fetch(topic, 1_000_000, (0, 0)), 12)
         assert full.throttle_time_ms > 0
@@ -255,6 +256,24 @@ def test_a_fetch_for_more_than_the_quota_ends(cluster: Cluster, admin: KafkaAdmi
             if response.responses:
                 break
         assert 150_000 < len(response.responses[0].partitions[0].records) <= 200_000
+
+
+@pytest.mark.embedded_only(reason="Apache Kafka counts the exact size, and here each partition counts 50 bytes")
+def test_partitions_without_records_count_if_they_are_sent(
+    cluster: Cluster, admin: KafkaAdminClient, topic: str
+) -> None:
+    cluster.create_topic(f"{topic}-wide", 60)
+    set_quota(admin, QuotaEntity(user=_USER, client_id=topic), **{CONSUMER_RATE: 200})
+    with client(cluster, topic) as raw:
+        idle = [FetchPartition(partition=number, partition_max_bytes=1000) for number in range(60)]
+        first = raw.request(FetchRequest(session_epoch=0, topics=[FetchTopic(f"{topic}-wide", partitions=idle)]), 12)
+        for epoch in range(1, 4):  # a session sends no partition that has nothing new
+            again = raw.request(FetchRequest(session_id=first.session_id, session_epoch=epoch), 12)
+            assert (again.throttle_time_ms, again.error_code, again.responses) == (0, 0, [])
+        missing = [FetchPartition(partition=number, partition_max_bytes=1000) for number in range(100, 160)]
+        failed = FetchRequest(session_epoch=-1, topics=[FetchTopic(f"{topic}-wide", partitions=missing)])
+        found = raw.request(failed, 12)
+        assert (found.responses, found.throttle_time_ms > 0) == ([], True)  # 3,000 bytes, of 2,000 in ten seconds
 
 
 def test_clients_wait_and_count_it(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
@@ -319,7 +338,7 @@ def test_connections_of_an_address(cluster: Cluster, admin: KafkaAdminClient) ->
         assert count < 40
     assert time.monotonic() - began > 0.5  # it is held before it is closed
     set_quota(admin, QuotaEntity(ip="127.0.0.1"), **{CONNECTION_RATE: 1000})
-    wait_until(lambda: not refused(), 10, "another connection")
+    wait_until(lambda: not refused(), 60, "another connection")
 
 
 @pytest.mark.kafka

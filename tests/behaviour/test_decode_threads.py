@@ -179,7 +179,7 @@ def test_a_damaged_batch_is_raised_when_poll_reaches_it(
         check_damage(consumer, tp, rule, damaged=200, after=250, end=500)
 
 
-@pytest.mark.blocking_only("the threads are late by a second and the test knows when it calls")
+@pytest.mark.blocking_only("the threads are late and the test knows when it calls")
 def test_closing_does_not_wait_for_the_threads(
     cluster: Cluster, topic: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,13 +190,13 @@ def test_closing_does_not_wait_for_the_threads(
     native = native_faults.faulty_native()
     use_decoder(decoder_of(native), monkeypatch)
     monkeypatch.setattr(module, "DecodeAhead", lambda *given: native.DecodeAhead(*given, 1))
-    native_faults.break_workers(NO_FAULT, 3_000_000)
+    native_faults.break_workers(NO_FAULT, 20_000_000)
     with consuming(cluster, TopicPartition(topic, 0), decode_threads=threads) as consumer:
         begin(consumer, threads)
         budget = consumer._delegate.fetcher.planner.budget
         start = time.monotonic()
         consumer.close()
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 15, "a thread is delayed by 20 s"
         assert budget.held == 0
     native_faults.break_workers(NO_FAULT)
 

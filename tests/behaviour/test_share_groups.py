@@ -102,7 +102,7 @@ def test_a_share_group_is_listed_and_described(world: ShareWorld, admin: KafkaAd
     assert member.assignment == (TopicPartition(topic, 0), TopicPartition(topic, 1))
     assert group.epoch == group.assignment_epoch == member.epoch
     consumer.close()
-    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 60, "the member has left")
     assert admin.describe_groups([world.group])[world.group].state == "Empty"
 
 
@@ -189,7 +189,7 @@ def test_a_deleted_group_begins_anew(world: ShareWorld, admin: KafkaAdminClient)
     topic = world.topic()
     world.send(topic, [b"1", b"2"])
     assert read_all(world, topic, 2) == [0, 1]
-    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 60, "the member has left")
     assert admin.delete_groups([world.group]) == {world.group: None}
     with pytest.raises(GroupIdNotFoundError):
         admin.describe_groups([world.group])
@@ -226,7 +226,7 @@ def test_the_command_shows_and_resets_a_share_group(
         return out
 
     assert world.group in command("groups", "list", "--type", "share")
-    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 60, "the member has left")
     described = json.loads(command("groups", "describe", world.group, "--json"))
     assert (described["type"], described["state"]) == ("share", "Empty")
     (row,) = described["partitions"]
@@ -237,6 +237,45 @@ def test_the_command_shows_and_resets_a_share_group(
     command("groups", "delete", world.group)
     with pytest.raises(GroupIdNotFoundError):
         admin.describe_groups([world.group])
+
+
+def test_confluents_share_consumer_accepts_releases_and_rejects(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    if not hasattr(confluent_kafka, "ShareConsumer"):
+        pytest.skip("this confluent-kafka has no share consumer")
+    kinds = confluent_kafka.AcknowledgeType
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(40)])
+    settings = {
+        "bootstrap.servers": world.servers,
+        "group.id": world.group,
+        "share.acknowledgement.mode": "explicit",
+    }
+    consumer = confluent_kafka.ShareConsumer(settings)
+    consumer.subscribe([topic])
+    deliveries: dict[int, int] = {}
+    answers: list[object] = []
+
+    def has_all() -> bool:
+        for message in consumer.poll(timeout=0.5):
+            assert message.error() is None
+            assert message.value() == b"%d" % message.offset()
+            times = deliveries[message.offset()] = deliveries.get(message.offset(), 0) + 1
+            kind = (kinds.ACCEPT, kinds.RELEASE, kinds.REJECT, kinds.ACCEPT)[message.offset() % 4]
+            consumer.acknowledge(message, kinds.ACCEPT if times == 2 else kind)
+        answers.extend(consumer.commit_sync(timeout=10.0).values())
+        return sum(deliveries.values()) == 50
+
+    wait_until(has_all, 30, "all records, and the released ones twice")
+    consumer.close()
+    assert answers
+    assert set(answers) == {None}
+    assert deliveries == {offset: 2 if offset % 4 == 1 else 1 for offset in range(40)}
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    found = admin.list_share_group_offsets(world.group)[TopicPartition(topic, 0)]
+    assert found.lag == 0
+    world.send(topic, [b"one more"])
+    assert read_all(world, topic, 1) == [40]  # nothing of what was accepted or rejected
 
 
 @pytest.mark.kafka

@@ -118,6 +118,20 @@ def no_streams_left(spark: Any) -> Iterator[None]:
         query.stop()
 
 
+@pytest.mark.usefixtures("no_streams_left")
+def test_decoded_values_of_bytes_are_told_from_raw_ones_in_a_stream(
+    spark: Any, cluster: Cluster, topics: tuple[str, str, str], tmp_path: Path
+) -> None:
+    options = {"subscribe": topics[0], "startingOffsets": "earliest", **TYPED, "includeBytes": False}
+    frame = reader(
+        spark, cluster.bootstrap_servers, {**options, "value.schema": json.dumps("bytes")}, stream=True
+    ).load()
+    split = split_batches("a", "b", app_id="c", options={"kafka.bootstrap.servers": cluster.bootstrap_servers})
+    writer = frame.writeStream.foreachBatch(split).option("checkpointLocation", str(tmp_path))
+    with pytest.raises(Exception, match="lacks the columns value_bytes"):
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_streams_left")
 def test_a_stream_whose_last_batch_is_run_again(

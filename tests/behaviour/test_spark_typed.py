@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyconsumer.spark.archive as pipelines
 from pyconsumer import KafkaProducer
+from pyconsumer.admin import KafkaAdminClient, NewTopic
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.cli import archive as archive_command
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.schemas import AvroSerializer, SchemaRegistryClient
 from pyconsumer.spark import lag
 from tests.support.spark_streams import Stream, patiently
@@ -206,3 +211,41 @@ def test_a_stream_keeps_its_schema(spark: Any, world: World, topic_name: str, tm
     assert stream.positions() == [(0, 0), (0, 1), (0, 2)]
     rows = spark.read.parquet(str(stream.output)).orderBy("offset").select("value.id").collect()
     assert [row.id for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_typed_archive_keeps_each_record_and_its_schema_id(
+    spark: Any, world: World, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.send(topic_name, ORDER, 0, 1)
+    world.send(topic_name, WIDER, 2, price=2.5)
+    world.send_bytes(topic_name, None, b"{}")
+    first, second = (world.client.get_version(f"{topic_name}-value", number).schema_id for number in (1, 2))
+    folder = str(tmp_path / "typed")
+    login = "schema.registry.basic.auth.user.info"
+    arguments = [topic_name, "--to", folder, "-b", world.servers, "--value-format", "avro", "--json"]
+    arguments += ["--schema-registry", world.url, "--option", f"{login}={world.options(topic_name)[login]}"]
+    monkeypatch.setattr("pyconsumer.cli.spark.spark_session", lambda master, conf: nullcontext(spark))
+    for _ in range(2):  # the second time it adds nothing
+        archive_command.command.main(arguments, standalone_mode=False)
+    rows = spark.read.parquet(folder).orderBy("offset").collect()
+    assert [row.offset for row in rows] == [0, 1, 2, 3, 4]
+    assert [row.value and (row.value.id, row.value.price) for row in rows] == [(0, 1.5), (1, 1.5), (2, 2.5), None, None]
+    assert [row.value_schema_id for row in rows] == [first, first, second, None, None]
+    assert [row.bad_value and bytes(row.bad_value) for row in rows] == [None, None, None, None, b"{}"]
+    assert [row.decodeError and row.decodeError.stage for row in rows] == [None, None, None, None, "framing"]
+    assert {"key", "timestamp", "timestampType", "headers", "topic"} < set(rows[0].asDict())
+    copy = f"{topic_name}-copy"
+    with KafkaAdminClient(bootstrap_servers=world.servers) as admin:
+        admin.create_topics([NewTopic(copy, 1, 1)])
+    with pytest.raises(ConfigurationError, match="has decoded values and not the bytes"):
+        pipelines.replay(spark, folder, world.servers, copy)
+    # With the bytes of all records it can be replayed.
+    options = {name: str(value) for name, value in world.options(topic_name, includeBytes="true").items()}
+    pipelines.archive(spark, world.servers, topic_name, f"{folder}-bytes", options=options)
+    assert pipelines.replay(spark, f"{folder}-bytes", world.servers, copy).records == 5
+    found = [reader(spark, world.servers, {"subscribe": name}).load() for name in (topic_name, copy)]
+    source, replayed = (frame.select("key", "value", "timestamp").orderBy("offset").collect() for frame in found)
+    assert source == replayed
+    assert replayed[3].value is None
+    assert bytes(replayed[4].value) == b"{}"

@@ -70,7 +70,7 @@ def test_sent_records_appear_with_the_commit(cluster: Cluster, producer: KafkaPr
     assert values(cluster, topic, "read_uncommitted") == [b"msg1", b"msg2", b"msg3"]
     assert values(cluster, topic) == []
     producer.commit_transaction()
-    wait_until(lambda: values(cluster, topic) == [b"msg1", b"msg2", b"msg3"], 10, "the records of the transaction")
+    wait_until(lambda: values(cluster, topic) == [b"msg1", b"msg2", b"msg3"], 60, "the records of the transaction")
 
 
 @pytest.mark.smoke
@@ -82,7 +82,7 @@ def test_aborted_records_never_appear(cluster: Cluster, producer: KafkaProducer,
     assert sent.get(0).offset == 0
     with producer.transaction():
         producer.send(topic, b"msg2")
-    wait_until(lambda: values(cluster, topic) == [b"msg2"], 10, "the second transaction")
+    wait_until(lambda: values(cluster, topic) == [b"msg2"], 60, "the second transaction")
     assert values(cluster, topic, "read_uncommitted") == [b"msg1", b"msg2"]
 
 
@@ -132,7 +132,7 @@ def test_others_wait_behind_an_open_transaction(cluster: Cluster, producer: Kafk
             consumer.poll(timeout_ms=100)
             return consumer.position(tp) == 4
 
-        wait_until(past_the_marker, 10, "a position behind the marker", interval_s=0)
+        wait_until(past_the_marker, 60, "a position behind the marker", interval_s=0)
         assert consumer.end_offsets([tp]) == {tp: 4}
 
 
@@ -145,7 +145,7 @@ def test_offsets_are_committed_with_the_transaction(
     producer.send(topic, b"x")
     producer.send_offsets_to_transaction({tp: OffsetAndMetadata(7, "why")}, group_id)
     producer.abort_transaction()
-    wait_until(lambda: committed(cluster, group_id, tp) is None, 10, "no offset")
+    wait_until(lambda: committed(cluster, group_id, tp) is None, 60, "no offset")
     with producer.transaction():
         producer.send_offsets_to_transaction({tp: 9}, group_id)
     assert committed(cluster, group_id, tp) == 9  # OffsetFetch waits until the outcome is there (KIP-447)
@@ -179,7 +179,7 @@ def test_a_second_producer_fences_the_first(
             producer.abort_transaction()
         with second.transaction():
             second.send(topic, b"second")
-    wait_until(lambda: values(cluster, topic) == [b"second"], 10, "the record of the second producer")
+    wait_until(lambda: values(cluster, topic) == [b"second"], 60, "the record of the second producer")
 
 
 def test_a_block_that_raises_is_aborted(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
@@ -192,7 +192,7 @@ def test_a_block_that_raises_is_aborted(cluster: Cluster, producer: KafkaProduce
         block()
     with producer.transaction() as same:
         same.send(topic, b"then")
-    wait_until(lambda: values(cluster, topic) == [b"then"], 10, "the second block")
+    wait_until(lambda: values(cluster, topic) == [b"then"], 60, "the second block")
 
 
 def test_records_that_wait_are_not_sent_when_the_transaction_is_aborted(
@@ -212,7 +212,7 @@ def test_records_that_wait_are_not_sent_when_the_transaction_is_aborted(
             sent.get(0)
         with producer.transaction():  # the commit does not wait for the linger time
             producer.send(topic, b"committed")
-    wait_until(lambda: values(cluster, topic, "read_uncommitted") == [b"committed"], 10, "one record")
+    wait_until(lambda: values(cluster, topic, "read_uncommitted") == [b"committed"], 60, "one record")
 
 
 def test_a_close_aborts_the_open_transaction(cluster: Cluster, topic: str, group_id: str) -> None:
@@ -221,7 +221,7 @@ def test_a_close_aborts_the_open_transaction(cluster: Cluster, topic: str, group
     producer.begin_transaction()
     producer.send(topic, b"open").get(10)
     producer.close()
-    wait_until(lambda: committed_end(cluster, topic) == 2, 10, "the marker of the abort")
+    wait_until(lambda: committed_end(cluster, topic) == 2, 60, "the marker of the abort")
     assert values(cluster, topic) == []
 
 
@@ -251,7 +251,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
         producer.init_transactions()
         with producer.transaction():
             producer.send("t", b"quick")
-    wait_until(lambda: values(cluster, "t") == [b"quick"], 10, "the quick one")
+    wait_until(lambda: values(cluster, "t") == [b"quick"], 60, "the quick one")
 
 
 def test_a_timeout_beyond_the_brokers_limit_is_refused(cluster: Cluster, group_id: str) -> None:
@@ -316,7 +316,7 @@ def test_two_threads_send_in_one_transaction(cluster: Cluster, producer: KafkaPr
             thread.join()
     with pytest.raises(IllegalStateError, match="no transaction is open"):
         producer.send(topic, b"late")
-    wait_until(lambda: len(values(cluster, topic)) == 200, 10, "all records")
+    wait_until(lambda: len(values(cluster, topic)) == 200, 60, "all records")
 
 
 def test_a_callback_cannot_wait_for_its_own_thread(producer: KafkaProducer, topic: str) -> None:
@@ -372,7 +372,7 @@ def test_the_version_may_change_between_transactions(
         producer.init_transactions()
         with producer.transaction():
             producer.send("t", b"6")
-    wait_until(lambda: values(cluster, "t") == [b"%d" % n for n in range(1, 7)], 10, "all of them")
+    wait_until(lambda: values(cluster, "t") == [b"%d" % n for n in range(1, 7)], 60, "all of them")
 
 
 #: The calls of one turn of the loop, in their order.
@@ -426,7 +426,7 @@ def test_the_loop_of_consume_transform_produce_by_hand(cluster: Cluster, make_to
             call(producer.send_offsets_to_transaction, offsets, consumer.group_metadata())
             call(producer.commit_transaction)
     assert list(dict.fromkeys(called)) == [name for _, name in STEPS]
-    wait_until(lambda: len(values(cluster, sink)) == 20, 10, "the records of all transactions")
+    wait_until(lambda: len(values(cluster, sink)) == 20, 60, "the records of all transactions")
     assert sorted(int(value or b"") for value in values(cluster, sink)) == list(range(20))
     assert [committed(cluster, group_id, TopicPartition(source, index)) for index in (0, 1)] == [10, 10]
 
@@ -516,7 +516,7 @@ def test_ctrl_c_in_the_end_of_a_transaction_leaves_it_to_be_repeated(
     with producer.transaction():
         producer.send(topic, b"second")
     expected = [b"first", b"second"] if commit else [b"second"]
-    wait_until(lambda: values(cluster, topic) == expected, 10, "the records that were committed")
+    wait_until(lambda: values(cluster, topic) == expected, 60, "the records that were committed")
 
 
 @pytest.mark.newest
@@ -545,7 +545,7 @@ def test_offsets_are_committed_by_topic_ids_once_they_are_known(
         cluster.create_topic(topic, 1)
         commit(3)
         assert versions()[-1] == 6
-    wait_until(lambda: committed(cluster, group_id, tp) == 3, 10, "the commit of the new topic")
+    wait_until(lambda: committed(cluster, group_id, tp) == 3, 60, "the commit of the new topic")
     codes = [
         one.error_code
         for event in proxy.events(ApiKey.TXN_OFFSET_COMMIT, "response")

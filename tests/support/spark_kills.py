@@ -1,7 +1,7 @@
 """A sink like ours whose processes end where a plan says: ``format("pyconsumer-killed")`` with the option killPlan.
 
 As a program, a driver to kill: streaming queries of one topic, into Parquet files, into a topic exactly once, and into
-another topic by writes of ``foreachBatch`` that have a name.
+another topic by writes of ``foreachBatch`` that have a name. Or, of a topic of Avro, those of ``TYPED_QUERIES``.
 ``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. With speculation on, and tasks
 that dawdle after they have sent their rows (option killSlow, a probability), so that several attempts of one task have
 open transactions. It prints ``started QUERY`` when a run of a query begins, ``failed QUERY ERROR`` when it ends with an
@@ -23,11 +23,21 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from pyconsumer.spark import transaction_calls
-from pyconsumer.spark.sink import BatchWriter, RecordsWritten, SinkOptions, StreamWriter, sink_columns
+from pyconsumer.spark import split_batches, transaction_calls
+from pyconsumer.spark.sink import BatchWriter, RecordsWritten, StreamWriter
 from pyconsumer.spark.source import KafkaDataSource
 
-__all__ = ["QUERIES", "STEPS", "KilledSource", "killed_as_ours", "main", "plan_kill"]
+__all__ = [
+    "NUMBER",
+    "QUERIES",
+    "STEPS",
+    "TYPED_QUERIES",
+    "KilledSource",
+    "killed_as_ours",
+    "main",
+    "plan_kill",
+    "typed_writer",
+]
 
 #: Where a process may end, in order: of a task, then of the driver.
 STEPS = (
@@ -46,6 +56,11 @@ STEPS = (
 
 #: The queries of a driver, by where they write.
 QUERIES = ("files", "topic", "named")
+#: Those with typed values: structs as Avro exactly once, and the good rows in a topic or in files, the bad ones in a
+#: topic of dead letters.
+TYPED_QUERIES = ("structs", "letters", "table")
+#: In the source of these: nothing but the number itself.
+NUMBER = '{"type": "record", "name": "N", "fields": [{"name": "number", "type": "long"}]}'
 
 
 def plan_kill(plan: Path, step: str) -> None:
@@ -106,18 +121,28 @@ class KilledSource(KafkaDataSource):
     def name(cls) -> str:
         return "pyconsumer-killed"
 
+    def schema(self) -> Any:
+        return self._plain().schema()
+
+    def reader(self, schema: Any) -> Any:
+        return self._plain().reader(schema)
+
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802
+        return self._plain().streamReader(schema)
+
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
-        return self._killed(_KilledStreamWriter, schema)
+        return self._killed(_KilledStreamWriter, self._plain().streamWriter(schema, overwrite))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        return self._killed(_KilledBatchWriter, schema)
+        return self._killed(_KilledBatchWriter, self._plain().writer(schema, overwrite))
 
-    def _killed(self, kind: type[Any], schema: Any) -> Any:
-        given = dict(self.options)
-        plan, slow = Path(given.pop("killplan")), float(given.pop("killslow", "0"))
-        options = SinkOptions.parse(given)
-        made = kind(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
-        made.plan, made.slow = plan, slow
+    def _plain(self) -> KafkaDataSource:
+        given = {name: value for name, value in self.options.items() if name.lower() not in ("killplan", "killslow")}
+        return KafkaDataSource(CaseInsensitiveDict(given))
+
+    def _killed(self, kind: type[Any], of: Any) -> Any:
+        made = kind(of.options, of.columns, of.written)
+        made.plan, made.slow = Path(self.options["killPlan"]), float(self.options.get("killSlow", "0"))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -157,9 +182,13 @@ def main(arguments: list[str]) -> int:
         spark__speculation__minTaskRuntime="10ms",
     )
     spark.dataSource.register(KilledSource)
-    outs = {name: _writer(spark, folder, servers, mode, json.loads(text), name) for name in QUERIES}
+    options = json.loads(text)
+    names = options.get("queries", QUERIES)
+    if "letters" in names:
+        spark.dataSource.register(killed_as_ours(Path(options["sink"]["killPlan"])))
+    outs = {name: _writer(spark, folder, servers, mode, options, name) for name in names}
     running = {name: _started(name, out) for name, out in outs.items()}
-    seen = dict.fromkeys(QUERIES, -1)
+    seen = dict.fromkeys(names, -1)
     while running:
         for name, query in list(running.items()):
             active = query.isActive
@@ -186,12 +215,36 @@ def _started(name: str, out: Any) -> Any:
     return query
 
 
-def _writer(spark: Any, folder: Path, servers: str, mode: str, options: dict[str, dict[str, object]], name: str) -> Any:
+def typed_writer(frame: Any, servers: str, options: dict[str, Any], folder: Path, name: str) -> Any:
+    """Return the DataStreamWriter of one of ``TYPED_QUERIES``, without checkpoint and trigger.
+
+    Args:
+        frame: a stream of typed values, with ``decodeError`` and the bytes.
+        options: ``topics`` by the names of queries, and ``<query>-dead``, and the options of the ``sink``.
+        folder: for files.
+    """
+    sink, topics = {"kafka.bootstrap.servers": servers, **options["sink"]}, options["topics"]
+    if name == "structs":
+        out = frame.filter("decodeError IS NULL").select("value").writeStream.format("pyconsumer-killed")
+        return out.options(**sink, **options["written"], topic=topics[name])
+    own = {name: sink[name] for name in ("kafka.bootstrap.servers", "transactionalIdPrefix") if name in sink}
+
+    def table(rows: Any, number: int) -> None:
+        rows.select("value.number").write.mode("overwrite").parquet(str(folder / "output" / f"batch={number}"))
+
+    good = table if name == "table" else topics[name]
+    return frame.writeStream.foreachBatch(split_batches(good, topics[f"{name}-dead"], app_id=name, options=own))
+
+
+def _writer(spark: Any, folder: Path, servers: str, mode: str, options: dict[str, dict[str, Any]], name: str) -> Any:
     """Return a function that starts one of the queries."""
     from tests.support.spark_topics import reader
 
+    frame = reader(spark, servers, options["source"], stream=True).load()
+    if name in TYPED_QUERIES:
+        return _triggered(typed_writer(frame, servers, options, folder, name), folder, mode, name)
     columns = ("partition", "offset", "value") if name == "files" else ("key", "value")
-    out = reader(spark, servers, options["source"], stream=True).load().select(*columns).writeStream
+    out = frame.select(*columns).writeStream
     exactly = {"kafka.bootstrap.servers": servers, "topic": options["topics"].get(name), **options["sink"]}
 
     def write(batch: Any, number: int) -> None:
@@ -204,6 +257,10 @@ def _writer(spark: Any, folder: Path, servers: str, mode: str, options: dict[str
         out = out.format("pyconsumer-killed").options(**exactly)
     else:
         out = out.foreachBatch(write)
+    return _triggered(out, folder, mode, name)
+
+
+def _triggered(out: Any, folder: Path, mode: str, name: str) -> Any:
     out = out.option("checkpointLocation", str(folder / f"checkpoint-{name}"))
     return out.trigger(**({"availableNow": True} if mode == "available" else {"processingTime": "100 milliseconds"}))
 

@@ -18,10 +18,17 @@ RECORDS_A_SECOND = 200
 
 
 class Ledger:
-    """Sends numbered records until it is stopped. Keeps where each one that was acknowledged went."""
+    """Sends numbered records until it is stopped. Keeps where each one that was acknowledged went.
 
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    Args:
+        value: returns the value of a number.
+    """
+
+    def __init__(
+        self, servers: str, topic: str, partitions: int, value: Callable[[int], bytes] = lambda number: b"%d" % number
+    ) -> None:
         self.topic = topic
+        self._value = value
         self._partitions = partitions
         self.acknowledged: dict[tuple[int, int], int] = {}
         self.failed: list[str] = []
@@ -44,7 +51,7 @@ class Ledger:
         while not self._stopping.is_set():
             for _ in range(RECORDS_A_SECOND // 10):
                 self._producer.produce(
-                    self.topic, b"%d" % number, partition=number % self._partitions, on_delivery=self._note(number)
+                    self.topic, self._value(number), partition=number % self._partitions, on_delivery=self._note(number)
                 )
                 number += 1
             self._producer.poll(0)

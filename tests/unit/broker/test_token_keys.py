@@ -139,10 +139,10 @@ def test_the_last_good_keys_stay_while_the_server_is_down(server: Server, caplog
             assert len(source.find("1")) == len(source.find(None)) == 1
             server.status = 503
             before = server.requests
-            wait_until(lambda: server.requests > before + 3, 10, "more reads")
+            wait_until(lambda: server.requests > before + 3, 60, "more reads")
             assert len(source.find("1")) == 1
             server.status, server.content = 200, key_set({**RSA_JWK, "kid": "2"})
-            wait_until(lambda: bool(source.find("2")), 10, "the new keys")
+            wait_until(lambda: bool(source.find("2")), 60, "the new keys")
             assert source.find("1") == ()
         finally:
             source.stop()
@@ -184,7 +184,7 @@ def test_unknown_keys_ask_for_one_read_in_some_time(tmp_path: Path, monkeypatch:
     try:
         file.write_bytes(key_set({**RSA_JWK, "kid": "2"}))
         assert source.find("2") == ()
-        wait_until(lambda: bool(source.find("2")), 10, "the new key")
+        wait_until(lambda: bool(source.find("2")), 60, "the new key")
         for number_of in range(100):
             source.find(f"unknown {number_of}")
         assert len(reads) == 2

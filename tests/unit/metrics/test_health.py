@@ -369,4 +369,4 @@ def test_the_watch_of_the_behaviour_suite_sees_a_false_alarm(monkeypatch: pytest
             monkeypatch.setattr(type(consumer.health()), "is_alive", lambda health: False)
             watch.look(consumer, [time.monotonic(), 0.0])
             assert "was called 0.0" in watch.take_alarms()[0]
-        wait_until(lambda: watch.readings > 3, 10, "the thread reads")
+        wait_until(lambda: watch.readings > 3, 60, "the thread reads")

@@ -141,7 +141,7 @@ def test_an_end_point_that_answers_bit_by_bit_is_left_in_time() -> None:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/token"
         with pytest.raises(LoginFailed):
             fetch_token(login(url, sasl_login_read_timeout_ms=300))
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20, "the bytes go on for ever"
         stop.set()
         thread.join()
 

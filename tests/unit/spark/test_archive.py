@@ -61,7 +61,7 @@ class Spark:
 
 def run(spark: Spark, seen: list[Archived]) -> Archived:
     files: Any = SimpleNamespace(batches=lambda: ["batch=0000000000", "batch=0000000001"])
-    return pipelines._archive(spark, files, "folder", "t", {}, False, seen.append)
+    return pipelines._archive(spark, files, "folder", "t", {}, [], False, seen.append)
 
 
 def test_a_query_that_spark_did_not_wait_for_is_restarted_and_counts_each_batch_once() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.offsets_json import format_offsets, parse_numbers, parse_partitions
+from pyconsumer.spark.offsets_json import format_offsets, offsets_to_spark, parse_numbers, parse_partitions
 from pyconsumer.structs import TopicPartition
 
 
@@ -26,6 +28,12 @@ def test_an_invalid_list_of_partitions_is_rejected(text: str) -> None:
 def test_numbers_by_partition() -> None:
     found = parse_numbers("startingOffsets", '{"a":{"0":23,"1":-2}}', example="{}", legal=lambda n: n >= -2)
     assert found == {TopicPartition("a", 0): 23, TopicPartition("a", 1): -2}
+
+
+def test_the_offsets_of_a_typed_stream_can_be_given_back() -> None:
+    text = json.dumps(offsets_to_spark({TopicPartition("a", 0): 23}, {"value": 7}))
+    assert "#schemas" in text
+    assert parse_numbers("startingOffsets", text, example="{}") == {TopicPartition("a", 0): 23}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pyconsumer.protocol.avro import ColumnsDecoder
 from pyconsumer.protocol.records import BatchBuilder, Columns, Cursor
 from pyconsumer.schemas import AvroDeserializer, Schema, SchemaReference
 from pyconsumer.schemas.loading import Loader
-from pyconsumer.spark import avro_values
+from pyconsumer.spark import avro_values, layout_columns
 from pyconsumer.spark.errors import ReadError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.source import KafkaDataSource
@@ -375,6 +375,42 @@ def test_the_key_and_the_value_may_be_bad(registry: FakeRegistry) -> None:
     assert (one["key"], one["value"]["id"], one["decodeError"]["stage"]) == (None, 1, "framing")
 
 
+@pytest.mark.parametrize("order", ["key,value", "value,key"])
+def test_of_two_bad_sides_the_key_is_named_in_any_order_of_the_columns(order: str) -> None:
+    bare = {"key__format": "avro", "key__schema": field("int"), "value__schema": field("int")}
+    options = options_of(**bare, onDecodeError="null", columns=order)
+    found = read(options, settle(options, ["orders"]), columns(b"\2\2", key=b"\2\2"))["decodeError"].to_pylist()
+    assert found[0]["reason"].startswith("key: ")
+
+
+def test_the_ids_that_records_name(registry: FakeRegistry) -> None:
+    registry.add("orders-value", json.dumps(ORDER))
+    registry.add("orders-value", json.dumps(WIDER))
+    options = with_registry(onDecodeError="null", includeSchemaId="true", columns="offset,value")
+    rows = columns(
+        framed(2, b"\2\0\2"), None, framed(1, b"\2\0"), framed(2**31, b""), b"\0\0\0\1", b"{}", b"", framed(7, b"")
+    )
+    found = read(options, settle(options, ["orders"]), rows)
+    assert found.schema.names == ["offset", "value", "value_schema_id", "decodeError"]
+    assert found["value_schema_id"].to_pylist() == [2, None, 1, None, None, None, None, 7]
+
+
+def test_a_header_that_names_the_schema_comes_before_the_bytes(registry: FakeRegistry) -> None:
+    registry.add("orders-value", json.dumps(ORDER))
+    options = with_registry(onDecodeError="null", columns="value_schema_id,value")
+    settled = settle(options, ["orders"])
+    for value, found in ((b"\1", None), (None, 1)):
+        headers = [("other", value), *([] if value is None else [("__value_schema_id", value)])]
+        rows = read(options, settled, columns(framed(1, b"\2\0"), headers=headers))
+        assert rows["value_schema_id"].to_pylist() == [found]
+
+
+def test_bare_values_have_no_id() -> None:
+    options = options_of(value__schema=field("int"), includeSchemaId="true", columns="value")
+    found = read(options, settle(options, ["orders"]), columns(b"\2", None))
+    assert found["value_schema_id"].to_pylist() == [None, None]
+
+
 @pytest.mark.parametrize(("key", "value", "side"), [(b"k", None, "key"), (None, b"v", "value")])
 def test_a_bad_row_fails_the_task_and_is_named(registry: FakeRegistry, key: Any, value: Any, side: str) -> None:
     registry.add("orders-value", json.dumps(ORDER))
@@ -397,7 +433,7 @@ def test_a_batch_that_becomes_large_is_cut(registry: FakeRegistry, monkeypatch: 
     values = [framed(1, bytes([2 * row, 0])) if row % 7 else b"bad" for row in range(40)]
     whole = read(options, settled, columns(*values, key=framed(2, b"\x0e")))
     real = ColumnsDecoder
-    monkeypatch.setattr(avro_values, "ColumnsDecoder", lambda of: real(of, most_held=500))
+    monkeypatch.setattr(layout_columns, "ColumnsDecoder", lambda of: real(of, most_held=500))
     rows = TypedRows(options, settled)
     batches = list(rows.batches(columns(*values, key=framed(2, b"\x0e")), 40))
     assert len(batches) >= 3
@@ -429,7 +465,7 @@ def test_a_task_waits_for_a_slow_registry(registry: FakeRegistry) -> None:
 
 
 def test_a_registry_that_is_down_for_a_while(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_values, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(layout_columns, "_PAUSE_S", 0.01)
     registry.add("orders-value", json.dumps(ORDER))
     options = with_registry(columns="value")
     settled = settle(options, ["orders"])

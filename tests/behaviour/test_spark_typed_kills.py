@@ -1,0 +1,167 @@
+"""Typed streams whose processes are killed: each record is on exactly one side, once.
+
+Values are Avro of a registry. Some have no id, and some have bytes behind their end. Three queries read them. One
+writes structs as Avro exactly once, one writes good rows and dead letters to topics, one has the good rows in files.
+
+By default a process ends at one step of the sink's protocol, in the session of the tests. With
+``PYCONSUMER_SPARK_KILLS=20`` a driver of its own is killed so often at random, and so are its workers, the broker and
+the registry. ``..._KILLS_SEED`` repeats a run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyconsumer import KafkaProducer
+from pyconsumer.admin import KafkaAdminClient, NewTopic
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.schemas import Schema, SchemaRegistryClient
+from pyconsumer.spark.source import KafkaDataSource
+from tests.behaviour.consumer_support import read_to_end
+from tests.support.spark_kills import NUMBER, STEPS, KilledSource, killed_as_ours, plan_kill, typed_writer
+from tests.support.spark_ledger import assert_nothing_open
+from tests.support.spark_streams import SLOW_START
+from tests.support.spark_topics import reader
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+PARTITIONS = 2
+EVERY_STEP = bool(os.environ.get("PYCONSUMER_SPARK_KILLS"))
+
+
+def zigzag(number: int) -> bytes:
+    """A number from 0 on as Avro's long."""
+    rest, found = number << 1, bytearray()
+    while rest > 127:
+        found.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*found, rest])
+
+
+def is_good(number: int) -> bool:
+    return number % 7 > 1
+
+
+def value_of(schema_id: int, number: int) -> bytes:
+    """The value of a number. Of each seven, one has no id and one has bytes behind its end."""
+    if number % 7 == 0:
+        return b"x%d" % number
+    return b"\0" + schema_id.to_bytes(4, "big") + zigzag(number) + (b"" if is_good(number) else b"\0")
+
+
+def source_options(topic: str, registry: str) -> dict[str, object]:
+    return {
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "value.format": "avro",
+        "schema.registry.url": registry,
+        "onDecodeError": "null",
+        "includeBytes": True,
+    }
+
+
+def written_options(registry: str) -> dict[str, str]:
+    return {"value.format": "avro", "value.schema": NUMBER, "schema.registry.url": registry}
+
+
+def check(servers: str, topics: dict[str, str], files: Path | None, numbers: list[int], schema_id: int) -> None:
+    """Each number is on one side, once. The table has it once, too, since a batch that is run again replaces it."""
+    good = [number for number in numbers if is_good(number)]
+    bad = Counter(value_of(schema_id, number) for number in numbers if not is_good(number))
+    expected = {
+        "structs": Counter(value_of(schema_id, number) for number in good),
+        "letters": Counter(b'{"number":%d}' % number for number in good),
+        "letters-dead": bad,
+        "table-dead": bad,
+    }
+    for name, topic in topics.items():
+        assert Counter(read_to_end(servers, topic, PARTITIONS, "read_committed")) == expected[name], name
+    if files is not None:
+        found = ds.dataset(sorted(files.rglob("*.parquet")), format="parquet").to_table()["number"].to_pylist()
+        assert sorted(found) == good
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[tuple[str, str, SchemaRegistryClient]]:
+    """A broker and a registry, in this process."""
+    with (
+        EmbeddedCluster(data_dir=":memory:", schema_registry=True) as cluster,
+        SchemaRegistryClient(cluster.schema_registry_url) as client,
+    ):
+        yield cluster.bootstrap_servers, cluster.schema_registry_url, client
+
+
+@pytest.fixture
+def killed_source(spark: Any, tmp_path: Path) -> Iterator[Path]:
+    """The plan of the kills in the sink of this session."""
+    plan = tmp_path / "plan"
+    spark.dataSource.register(KilledSource)
+    spark.dataSource.register(killed_as_ours(plan))
+    yield plan
+    spark.dataSource.register(KafkaDataSource)
+
+
+@pytest.mark.parametrize(("name", "step"), [("structs", "one ended"), ("letters", "sent"), ("table", "decided")])
+def test_a_typed_stream_whose_processes_end_at_steps(
+    spark: Any,
+    world: tuple[str, str, SchemaRegistryClient],
+    topic_name: str,
+    tmp_path: Path,
+    killed_source: Path,
+    name: str,
+    step: str,
+) -> None:
+    servers, url, client = world
+    topics = {part: f"{topic_name}-{part}" for part in (name, f"{name}-dead") if part not in ("table", "structs-dead")}
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (topic_name, *topics.values())])
+    schema_id = client.register_schema(f"{topic_name}-value", Schema(NUMBER))
+    options = {
+        "sink": {"transactionalIdPrefix": topic_name},
+        "topics": topics,
+        "written": written_options(url),
+    }
+    if name == "structs":
+        options["sink"] |= {"deliveryGuarantee": "exactly-once", "killPlan": str(killed_source)}
+
+    def run() -> Exception | None:
+        frame = reader(spark, servers, source_options(topic_name, url), stream=True).load()
+        out = typed_writer(frame, servers, options, tmp_path, name)
+        out = out.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        while True:
+            query = out.start()
+            try:
+                query.awaitTermination()
+            except Exception as error:
+                if SLOW_START not in str(error):
+                    return error
+            else:
+                return None
+            finally:
+                query.stop()
+
+    numbers = 0
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        for each in STEPS if EVERY_STEP else [step]:
+            for number in range(numbers, numbers + 30):
+                producer.send(topic_name, value_of(schema_id, number), partition=number % PARTITIONS)
+            producer.flush()
+            numbers += 30
+            plan_kill(killed_source, each)
+            error = run()
+            assert error is not None, each
+            assert not killed_source.exists(), (each, error)
+    assert run() is None
+    check(servers, topics, tmp_path / "output" if name == "table" else None, [*range(numbers)], schema_id)
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        for topic in topics.values():
+            assert_nothing_open(admin, topic, PARTITIONS, topic_name)
