@@ -174,7 +174,7 @@ class MockShareConsumer(ShareConsumer[K, V]):
         self._raise_wakeup()
         self._planned.take("poll")
         if not self._topics:
-            raise IllegalStateError("nothing is subscribed: call subscribe() first")
+            raise IllegalStateError("no topic is subscribed: call subscribe() first")
         if self._is_explicit:
             for delivery in self._delivered:
                 if delivery.first_open is not None:

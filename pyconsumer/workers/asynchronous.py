@@ -214,7 +214,7 @@ class AsyncWorkers(WorkersBase):
 
     async def _work(self) -> None:
         schedule, timeout, handle = self._schedule, self._timeout, self._handle
-        is_plain = self._batch is self._deserialization is self._producer is timeout is None
+        is_plain = all(each is None for each in (self._batch, self._deserialization, self._producer, timeout))
         while True:
             task = schedule.next_task() if self._batch is None else await self._gathered()
             if task is None:
