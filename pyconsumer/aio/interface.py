@@ -27,7 +27,7 @@ from pyconsumer.consumer.interface import (
 )
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.share.delegate import AcknowledgementCallback, CommitResults
-from pyconsumer.consumer.share.interface import Acknowledgeable
+from pyconsumer.consumer.share.interface import Acknowledgeable, Mask
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
 from pyconsumer.metrics.health import ConsumerHealth, ProducerHealth
 from pyconsumer.metrics.source import Metric
@@ -740,6 +740,42 @@ class AsyncShareConsumer(Protocol[K, V]):
         """
         raise not_written("poll")
 
+    async def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Return records as columns. Otherwise like :meth:`poll`.
+
+        Keys and values are bytes as they were sent. The deserializers are not applied. A record that an earlier
+        ``poll`` returned, and that was renewed, comes as bytes, too.
+
+        Args:
+            timeout_ms: longest time to wait if no record has arrived.
+            max_records: the most rows. By default ``max_poll_records``.
+            columns: names of the columns, in the order of the result. By default those of
+                :meth:`pyconsumer.KafkaConsumer.poll_arrow`, and ``delivery_count``: how often the record was delivered,
+                this time included. :meth:`acknowledge` needs ``topic``, ``partition`` and ``offset``.
+            dictionary_topic: True encodes the topic column as a dictionary (a type of Arrow).
+
+        Returns:
+            The rows. If no record arrived in time, the batch is empty and has the same schema.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: a column is unknown, or is named twice.
+            KafkaError: an error of :meth:`poll`.
+
+        Example::
+
+            batch = await consumer.poll_arrow(timeout_ms=1000, columns=["topic", "partition", "offset", "value"])
+            consumer.acknowledge(batch)
+        """
+        raise not_written("poll_arrow")
+
     async def commit(self, timeout_ms: float | None = None) -> CommitResults:
         """Send the acknowledgements, and wait for their outcome.
 
@@ -826,19 +862,26 @@ class AsyncShareConsumer(Protocol[K, V]):
         """
         raise not_written("unsubscribe")
 
-    def acknowledge(self, record: Acknowledgeable, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """Say what became of a record of the last poll, with ``share_acknowledgement_mode='explicit'``.
+    def acknowledge(
+        self,
+        record: Acknowledgeable | pyarrow.RecordBatch | pyarrow.Table,
+        type: AcknowledgeType | Mask = AcknowledgeType.ACCEPT,
+    ) -> None:
+        """Say what became of records of the last poll, with ``share_acknowledgement_mode='explicit'``.
 
         The next poll or :meth:`commit` sends it. Until then another type replaces it.
 
         Args:
-            record: the record, or its topic, partition and offset.
+            record: the record, or its topic, partition and offset. Or rows of :meth:`poll_arrow`, with these columns:
+                all of them are acknowledged, or none.
             type: ``ACCEPT``, ``RELEASE``, ``REJECT`` or ``RENEW``. A renewed record is returned by the next poll again,
-                and that poll fetches nothing new (as in Java).
+                and that poll fetches no new ones (as in Java). For rows it may be a mask, with a value for each: a
+                type, True to accept, False to release, or null to leave the row as it is.
 
         Raises:
             IllegalStateError: the mode is implicit, or the record was not returned by the last poll, or its
                 acknowledgement was sent already.
+            ValueError: the rows have no such columns, or the mask has another length.
 
         Java: ``acknowledge``.
 
@@ -846,6 +889,7 @@ class AsyncShareConsumer(Protocol[K, V]):
 
             consumer.acknowledge(record, AcknowledgeType.REJECT)
             consumer.acknowledge(("orders", 0, 17))
+            consumer.acknowledge(batch, [True, True, False])
         """
         raise not_written("acknowledge")
 

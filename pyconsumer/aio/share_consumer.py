@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -31,6 +31,8 @@ from pyconsumer.network.futures import Steps
 from pyconsumer.protocol.records import ConsumerRecord
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from pyconsumer.clock import Clock
 
 __all__ = ["AsyncKafkaShareConsumer"]
@@ -83,6 +85,23 @@ class AsyncKafkaShareConsumer(ShareCalls[K, V], AsyncShareConsumer[K, V]):
         return TaskGuard(self._name)
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
+        return await self._poll(timeout_ms, max_records, as_bytes=False)
+
+    async def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        from pyconsumer.consumer.share.arrow import ShareColumns
+
+        wanted = ShareColumns(columns, dictionary_topic=dictionary_topic)
+        found = await self._poll(timeout_ms, max_records, as_bytes=True)
+        return self._as_columns(wanted, found)
+
+    async def _poll(self, timeout_ms: float, max_records: int | None, *, as_bytes: bool) -> ConsumerRecords[K, V]:
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         guard, delegate, driver = self._guard, self._delegate, self._driver
         driver.bind()
@@ -98,7 +117,8 @@ class AsyncKafkaShareConsumer(ShareCalls[K, V], AsyncShareConsumer[K, V]):
                 await driver.let_others_run()
             delegate.metrics.on_poll_start(self._now())
             deadline = self._deadline(timeout_ms)
-            found = await driver.run(delegate.fetched(deadline, most), deadline + delegate.grace_s, interruptible=True)
+            steps = delegate.fetched(deadline, most, as_bytes=as_bytes)
+            found = await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
             return ConsumerRecords() if found is None else found
         except (KeyboardInterrupt, SystemExit) as error:
             delegate.on_interrupt(error)

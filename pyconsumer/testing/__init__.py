@@ -18,6 +18,7 @@ from pyconsumer.clock import Clock, ManualClock, RunningClock
 from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pyconsumer.testing.async_mock_share_consumer import AsyncMockShareConsumer as AsyncMockShareConsumer
     from pyconsumer.testing.async_mocks import AsyncMockConsumer as AsyncMockConsumer
     from pyconsumer.testing.async_mocks import AsyncMockProducer as AsyncMockProducer
     from pyconsumer.testing.builders import make_arrow_batch as make_arrow_batch
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
     from pyconsumer.testing.builders import poll_result as poll_result
     from pyconsumer.testing.mock_consumer import MockConsumer as MockConsumer
     from pyconsumer.testing.mock_producer import MockProducer as MockProducer
+    from pyconsumer.testing.mock_share_consumer import MockShareConsumer as MockShareConsumer
     from pyconsumer.testing.sent_record import SentRecord as SentRecord
 
 #: Imported when they are first used: every run of pytest imports this package.
 _HOMES = {
     "AsyncMockConsumer": "pyconsumer.testing.async_mocks",
     "AsyncMockProducer": "pyconsumer.testing.async_mocks",
+    "AsyncMockShareConsumer": "pyconsumer.testing.async_mock_share_consumer",
     "MockConsumer": "pyconsumer.testing.mock_consumer",
     "MockProducer": "pyconsumer.testing.mock_producer",
+    "MockShareConsumer": "pyconsumer.testing.mock_share_consumer",
     "SentRecord": "pyconsumer.testing.sent_record",
     "make_arrow_batch": "pyconsumer.testing.builders",
     "make_record": "pyconsumer.testing.builders",
@@ -44,10 +48,12 @@ _HOMES = {
 __all__ = [
     "AsyncMockConsumer",
     "AsyncMockProducer",
+    "AsyncMockShareConsumer",
     "Clock",
     "ManualClock",
     "MockConsumer",
     "MockProducer",
+    "MockShareConsumer",
     "RunningClock",
     "SentRecord",
     "make_arrow_batch",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -23,40 +23,16 @@ from pyconsumer.errors import KafkaError
 from pyconsumer.generic import Header, K, SentK, SentV, V
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import RecordMetadata, SubscriptionPattern, TopicPartition
-from pyconsumer.testing.mock_consumer import MockConsumer, MockSteps
+from pyconsumer.testing.mock_consumer import MockConsumer
 from pyconsumer.testing.mock_producer import MockProducer
+from pyconsumer.testing.mock_steps import on_mock, run_on_loop
 
 __all__ = ["AsyncMockConsumer", "AsyncMockProducer"]
 
 T = TypeVar("T")
 
 
-async def _on_mock(client: Any, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Yield to the loop once, and make a call of the wrapped mock."""
-    await asyncio.sleep(0)
-    return method(client.mock, *args, **kwargs)
-
-
-async def _run(steps: MockSteps[T]) -> T:
-    """Yield to the loop once, run a call of a mock, and await the awaitables that its callbacks return."""
-    try:
-        await asyncio.sleep(0)
-        awaitable = next(steps)
-        while True:
-            error: BaseException | None = None
-            try:
-                await awaitable
-            except BaseException as raised:
-                error = raised
-            awaitable = steps.send(None) if error is None else steps.throw(error)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    finally:
-        steps.close()
-
-
-@with_awaited(AsyncConsumer, MockConsumer, _on_mock, forward="mock")
+@with_awaited(AsyncConsumer, MockConsumer, on_mock, forward="mock")
 class AsyncMockConsumer(AsyncConsumer[K, V]):
     """A :class:`MockConsumer` for programs that take a :class:`pyconsumer.aio.AsyncConsumer`.
 
@@ -77,14 +53,14 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
 
         The listener's coroutines are awaited.
         """
-        await _run(self.mock.rebalance_steps(partitions))
+        await run_on_loop(self.mock.rebalance_steps(partitions))
 
     async def lose(self) -> None:
         """Let the group continue without this member, like :meth:`MockConsumer.lose`.
 
         The listener's coroutines are awaited.
         """
-        await _run(self.mock.lose_steps())
+        await run_on_loop(self.mock.lose_steps())
 
     @property
     def closed(self) -> bool:
@@ -95,7 +71,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that the test has added, starting at the positions. The positions move past these records."""
-        return await _run(self.mock.poll_steps(timeout_ms, max_records))
+        return await run_on_loop(self.mock.poll_steps(timeout_ms, max_records))
 
     def __aiter__(self) -> Self:
         return self
@@ -117,7 +93,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         self.mock.assign(not_empty(partitions, "assign"))
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        await _run(self.mock.unsubscribe_steps())
+        await run_on_loop(self.mock.unsubscribe_steps())
 
     def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> Awaitable[None]:
         """Commit offsets. If the callback is a coroutine function, the next poll awaits its coroutine."""
@@ -131,7 +107,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         return outcome
 
     async def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        await _run(self.mock.close_steps())
+        await run_on_loop(self.mock.close_steps())
 
     async def __aenter__(self) -> Self:
         return self
@@ -146,7 +122,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         return repr(self.mock).replace("MockConsumer", "AsyncMockConsumer")
 
 
-@with_awaited(AsyncProducer, MockProducer, _on_mock, forward="mock")
+@with_awaited(AsyncProducer, MockProducer, on_mock, forward="mock")
 class AsyncMockProducer(AsyncProducer[SentK, SentV]):
     """A :class:`MockProducer` for programs that take a :class:`pyconsumer.aio.AsyncProducer`.
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.consumer.arguments import (
@@ -62,7 +62,7 @@ from pyconsumer.errors import (
 from pyconsumer.generic import Deserializer, K, V
 from pyconsumer.metrics.health import ConsumerHealth
 from pyconsumer.metrics.source import Metric
-from pyconsumer.network.futures import RequestFuture, refuse_awaitable
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
@@ -72,17 +72,13 @@ from pyconsumer.structs import (
     TopicPartition,
 )
 from pyconsumer.telemetry import Client, processing
+from pyconsumer.testing.mock_steps import MockSteps, awaited, without_waiting
 from pyconsumer.testing.planned_errors import PlannedErrors
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["MockConsumer", "MockSteps"]
-
-T = TypeVar("T")
-
-MockSteps = Generator[Awaitable[object], None, T]
-"""A call that may run callbacks: a generator that yields awaitables."""
+__all__ = ["MockConsumer"]
 
 _CALLS = (
     "poll",
@@ -201,14 +197,14 @@ class MockConsumer(Consumer[K, V]):
 
         The listener is notified of revoked and of new partitions, as in ``poll``.
         """
-        self._run_without_waiting(self.rebalance_steps(partitions))
+        without_waiting(self.rebalance_steps(partitions))
 
     def lose(self) -> None:
         """Let the group continue without this member. The listener is notified that all partitions are lost.
 
         Until the next :meth:`rebalance`, commits fail with ``CommitFailedError``.
         """
-        self._run_without_waiting(self.lose_steps())
+        without_waiting(self.lose_steps())
 
     def add_record(self, record: ConsumerRecord[K, V] | ConsumerRecord[bytes, bytes]) -> None:
         """Add a record to the log.
@@ -277,7 +273,7 @@ class MockConsumer(Consumer[K, V]):
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that the test has added, starting at the positions. The positions move past these records."""
-        return self._run_without_waiting(self.poll_steps(timeout_ms, max_records))
+        return without_waiting(self.poll_steps(timeout_ms, max_records))
 
     def poll_arrow(
         self,
@@ -298,7 +294,7 @@ class MockConsumer(Consumer[K, V]):
             raise NotImplementedError("a mock decodes no typed columns: leave out key and value")
         from pyconsumer.testing.builders import make_arrow_batch
 
-        found: ConsumerRecords[Any, Any] = self._run_without_waiting(self.poll_steps(timeout_ms, max_records, raw=True))
+        found: ConsumerRecords[Any, Any] = without_waiting(self.poll_steps(timeout_ms, max_records, raw=True))
         return make_arrow_batch(found.records(), columns, dictionary_topic=dictionary_topic)
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
@@ -313,7 +309,7 @@ class MockConsumer(Consumer[K, V]):
     def poll_steps(
         self, timeout_ms: float = 0, max_records: int | None = None, *, raw: bool = False
     ) -> MockSteps[ConsumerRecords[K, V]]:
-        """Poll, as a generator. See :data:`MockSteps`."""
+        """Poll, as a generator. See :data:`.mock_steps.MockSteps`."""
         self._check_open()
         self._refuse_in_callback("poll")
         self._polls += 1
@@ -322,7 +318,7 @@ class MockConsumer(Consumer[K, V]):
         room = self._max_poll_records if max_records is None else check_max_records(max_records)
         self.last_poll_timeout_ms = timeout_ms
         if self._tasks:
-            yield from _awaited(self._tasks.popleft()())
+            yield from awaited(self._tasks.popleft()())
         yield from self._note_poll()
         self._raise_wakeup()
         self._planned.take("poll")
@@ -398,10 +394,10 @@ class MockConsumer(Consumer[K, V]):
         self._listener = listener
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        self._run_without_waiting(self.unsubscribe_steps())
+        without_waiting(self.unsubscribe_steps())
 
     def unsubscribe_steps(self) -> MockSteps[None]:
-        """Unsubscribe, as a generator. See :data:`MockSteps`."""
+        """Unsubscribe, as a generator. See :data:`.mock_steps.MockSteps`."""
         self._check_open()
         self._refuse_in_callback("unsubscribe")
         try:
@@ -441,7 +437,7 @@ class MockConsumer(Consumer[K, V]):
         return ConsumerGroupMetadata(self._need_group(), self._generation if joined else -1, "mock" if joined else "")
 
     def rebalance_steps(self, partitions: Iterable[TopicPartition]) -> MockSteps[None]:
-        """Rebalance, as a generator. See :data:`MockSteps`."""
+        """Rebalance, as a generator. See :data:`.mock_steps.MockSteps`."""
         self._check_open()
         if self._by_hand or not (self._topics or self._pattern):
             raise IllegalStateError("no topic is subscribed")
@@ -462,7 +458,7 @@ class MockConsumer(Consumer[K, V]):
             yield from self._call(self._listener.on_partitions_assigned, added)
 
     def lose_steps(self) -> MockSteps[None]:
-        """Lose all partitions, as a generator. See :data:`MockSteps`."""
+        """Lose all partitions, as a generator. See :data:`.mock_steps.MockSteps`."""
         self._check_open()
         if self._by_hand or not (self._topics or self._pattern):
             raise IllegalStateError("no topic is subscribed")
@@ -481,7 +477,7 @@ class MockConsumer(Consumer[K, V]):
     ) -> MockSteps[None]:
         self._in_callback = True
         try:
-            yield from _awaited(method(partitions))
+            yield from awaited(method(partitions))
         finally:
             self._in_callback = False
 
@@ -567,7 +563,7 @@ class MockConsumer(Consumer[K, V]):
         if error is None:
             self._committed.update(wanted)
         if callback is not None:
-            self._callbacks.extend(_awaited(callback(wanted, error)))
+            self._callbacks.extend(awaited(callback(wanted, error)))
         return RequestFuture.of(None) if error is None else RequestFuture.failure(error)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
@@ -709,10 +705,10 @@ class MockConsumer(Consumer[K, V]):
         self._woken = True
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        self._run_without_waiting(self.close_steps())
+        without_waiting(self.close_steps())
 
     def close_steps(self) -> MockSteps[None]:
-        """Close, as a generator. See :data:`MockSteps`."""
+        """Close, as a generator. See :data:`.mock_steps.MockSteps`."""
         if self.closed:
             return
         self._refuse_in_callback("close")
@@ -753,18 +749,6 @@ class MockConsumer(Consumer[K, V]):
         return f"<MockConsumer group_id={self._group_id!r}{' closed' if self.closed else ''}>"
 
     # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _run_without_waiting(self, steps: MockSteps[T]) -> T:
-        """Run a call whose callbacks must be plain functions."""
-        try:
-            awaitable = next(steps)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        try:
-            return steps.throw(refuse_awaitable(awaitable))  # type: ignore[return-value]
-        finally:
-            steps.close()
 
     def _take(self, partitions: Iterable[TopicPartition]) -> None:
         old, self._assigned = self._assigned, {tp: self._assigned.get(tp) for tp in partitions}
@@ -857,9 +841,3 @@ class MockConsumer(Consumer[K, V]):
         if self._group_id is None:
             raise InvalidGroupIdError("a group_id is needed")
         return self._group_id
-
-
-def _awaited(outcome: object) -> Iterator[Awaitable[object]]:
-    """Yield the result of a callback, if it is awaitable."""
-    if isinstance(outcome, Awaitable):
-        yield outcome

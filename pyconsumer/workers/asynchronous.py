@@ -213,7 +213,8 @@ class AsyncWorkers(WorkersBase):
     # -- one record ----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        schedule, timeout = self._schedule, self._timeout
+        schedule, timeout, handle = self._schedule, self._timeout, self._handle
+        is_plain = all(each is None for each in (self._batch, self._deserialization, self._producer, timeout))
         while True:
             task = schedule.next_task() if self._batch is None else await self._gathered()
             if task is None:
@@ -224,7 +225,15 @@ class AsyncWorkers(WorkersBase):
             if self._idle and schedule.has_ready:
                 self._wake_one()
             try:
-                await self._process(task, timeout)
+                if is_plain and hooks.active is None:
+                    try:
+                        await handle(task.record)
+                    except BaseException as error:
+                        await self._after_failure(task, error)
+                    else:
+                        schedule.finish(task)
+                else:
+                    await self._process(task, timeout)
             except asyncio.CancelledError:
                 raise  # this task: run() was cancelled, or ends
             except BaseException as error:  # of the function, or of a step of ours
@@ -262,15 +271,8 @@ class AsyncWorkers(WorkersBase):
                 if self._transactions is None:
                     for future in [await send_to(self._producer, one) for one in results]:
                         await future
-        except Exception as error:
-            await self._bury(task, self._failed(task, error))
-        except asyncio.CancelledError as error:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-            cancelled = RuntimeError("the function awaited something that was cancelled")
-            cancelled.__cause__ = error
-            await self._bury(task, self._failed(task, cancelled))
+        except BaseException as error:
+            await self._after_failure(task, error)
         else:
             if record is None:
                 self._schedule.leave_out(task)
@@ -278,6 +280,19 @@ class AsyncWorkers(WorkersBase):
                 self._schedule.finish(task)
             else:
                 self._finished(task, results)
+
+    async def _after_failure(self, task: Task, error: BaseException) -> None:
+        """Deal with an exception of the function. Raise it again if it is none: this task is cancelled, or Ctrl-C."""
+        if isinstance(error, asyncio.CancelledError):
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise error
+            cancelled = RuntimeError("the function awaited something that was cancelled")
+            cancelled.__cause__ = error
+            error = cancelled
+        if not isinstance(error, Exception):
+            raise error
+        await self._bury(task, self._failed(task, error))
 
     async def _argument(self, batch: BatchTask) -> Any:
         """Return the argument of the function for a batch, None if nothing of it is left.

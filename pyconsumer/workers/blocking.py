@@ -37,6 +37,9 @@ _log = logging.getLogger("pyconsumer.workers")
 
 #: ``run_in="inline"`` polls at least this often, whatever is ready (seconds).
 _INLINE_TURN_S: Final = 0.2
+#: Most records of a run in which ``run_in="inline"`` takes them, and the seconds above which it takes one at a time.
+_LONGEST_RUN: Final = 64
+_RUN_S: Final = 0.005
 
 
 class Workers(WorkersBase):
@@ -208,6 +211,9 @@ class Workers(WorkersBase):
     def _work_inline(self) -> None:
         schedule = self._schedule
         until = time.monotonic() + _INLINE_TURN_S
+        if self._takes_as_they_came and self._producer is None and hooks.active is None:
+            self._work_in_runs(until)
+            return
         returned: list[tuple[Task, Any]] = []  # several are acknowledged together
         while not self._stopping and time.monotonic() < until:
             with schedule.lock:
@@ -220,6 +226,42 @@ class Workers(WorkersBase):
                 self.succeeded(returned)
                 returned = []
         self.succeeded(returned)
+
+    def _work_in_runs(self, until: float) -> None:
+        """Process records until a time, in runs of records that have no order among them."""
+        schedule, handle, now = self._schedule, self._handle, time.monotonic
+        size, began = 1, now()
+        while not self._stopping and began < until:
+            tasks = schedule.next_tasks(size)
+            if not tasks:
+                return
+            done = 0
+            try:
+                for task in tasks:
+                    handle(task.record)
+                    done += 1
+                    if self._stopping or now() >= until:
+                        break
+            except BaseException as error:
+                failed = tasks[done]
+                schedule.finish_all(tasks[:done])
+                for task in reversed(tasks[done + 1 :]):
+                    schedule.give_back(task)
+                if not isinstance(error, Exception):
+                    schedule.abort(failed, error)
+                    raise
+                self.after_failure(failed, error)
+                size = 1
+                began = now()
+                continue
+            if done < len(tasks):
+                for task in reversed(tasks[done:]):
+                    schedule.give_back(task)
+                tasks = tasks[:done]
+            schedule.finish_all(tasks)
+            ended = now()
+            size = min(_LONGEST_RUN, 2 * size) if ended - began < _RUN_S else 1
+            began = ended
 
     def _call(self, task: Task, returned: list[tuple[Task, Any]] | None = None) -> None:
         """Process a task, in a worker's thread.

@@ -217,6 +217,22 @@ class Schedule:
         while self._later and self._later[0][0] <= now:
             self._ready.append(heapq.heappop(self._later)[2])
 
+    def next_tasks(self, most: int) -> list[Task]:
+        """Return the next tasks, which run from now on, one after the other. The consumer's thread works on them."""
+        with self.lock:
+            tasks: list[Task] = []
+            if self._later:
+                self._wake_due()
+            ready, now = self._ready, self._now()
+            while ready and len(tasks) < most and not self.closed:
+                task = ready.popleft()
+                share = task.share
+                if share.alive and not share.held:
+                    task.begin()
+                    share.running[task] = now
+                    tasks.append(task)
+            return tasks
+
     def finish(self, task: Task) -> None:
         """Note that a record is done."""
         with self.lock:
@@ -225,6 +241,30 @@ class Schedule:
                 self.finished += 1
                 share.progress.finish(task.record.offset)
             self._settle(task)
+
+    def finish_all(self, tasks: list[Task]) -> None:
+        """Note that records are done, as :meth:`finish` does for each."""
+        with self.lock:
+            ready, size, count = self._ready, 0, 0
+            before = len(ready)
+            for task in tasks:
+                share = task.share
+                if not share.alive:
+                    self._settle(task)
+                    continue
+                share.progress.finish(task.record.offset)
+                following = share.settle(task)
+                if following is not None:
+                    ready.append(following)
+                size += task.size
+                count += 1
+            self.finished += count
+            self._undone -= count
+            self._bytes -= size
+            if len(ready) > before:
+                self._on_ready(len(ready) - before)
+            if self._watchers or (self._undone <= self._low_records and self._bytes <= self._low_bytes):
+                self.changed.notify_all()
 
     def leave_out(self, task: Task) -> None:
         """Note that a record is done, though the function has not processed it: it was skipped, or is a dead letter."""

@@ -114,6 +114,10 @@ class ShareSchedule(Schedule):
                 self._settled.append((task.delivery, task.record.offset, task.kind))
             self._settle(task)
 
+    def finish_all(self, tasks: list[Task]) -> None:
+        for task in tasks:
+            self.finish(task)
+
     def leave_out(self, task: Task) -> None:
         assert isinstance(task, _AcquiredTask)
         task.settle_as(AcknowledgeType.REJECT)

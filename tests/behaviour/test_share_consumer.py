@@ -116,6 +116,36 @@ def test_a_commit_has_a_result_for_each_partition(world: ShareWorld) -> None:
     assert consumer.commit() == {}
 
 
+def test_records_come_as_columns_and_rows_are_acknowledged_by_a_type_or_a_mask(world: ShareWorld) -> None:
+    pytest.importorskip("pyarrow")
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(6)], linger_ms=5000)  # one batch, so one poll
+    consumer = world.consumer(topic, share_acknowledgement_mode="explicit", value_deserializer=int)
+    batch = consumer.poll_arrow(timeout_ms=20_000)
+    assert batch.column("value").to_pylist() == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert batch.column("delivery_count").to_pylist() == [1] * 6
+    with pytest.raises(ValueError, match="5 values for 6 rows"):
+        consumer.acknowledge(batch, [True] * 5)
+    consumer.acknowledge(batch, [True, False, None, None, None, AcknowledgeType.REJECT])
+    with pytest.raises(IllegalStateError, match="offset 2"):
+        consumer.poll_arrow()
+    consumer.acknowledge(batch.slice(2, 2))
+    consumer.acknowledge(batch.slice(4, 1), AcknowledgeType.RELEASE)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    with pytest.raises(IllegalStateError, match="was sent already"):
+        consumer.acknowledge(batch)
+    names = ["delivery_count", "topic", "partition", "offset"]
+    again = consumer.poll_arrow(timeout_ms=20_000, columns=names)
+    assert again.schema.names == names
+    assert again.to_pydict() == {"delivery_count": [2, 2], "topic": [topic] * 2, "partition": [0, 0], "offset": [1, 4]}
+    consumer.acknowledge(again, AcknowledgeType.RENEW)
+    renewed = consumer.poll_arrow(timeout_ms=20_000)
+    assert renewed.column("value").to_pylist() == [b"1", b"4"]
+    consumer.acknowledge(renewed)
+    assert set(consumer.commit().values()) == {None}
+    assert len(consumer.poll_arrow(timeout_ms=300)) == 0
+
+
 def test_each_type_of_acknowledgement_has_its_effect(world: ShareWorld) -> None:
     topic = world.topic()
     world.send(topic, [b"%d" % number for number in range(6)])

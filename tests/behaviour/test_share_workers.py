@@ -52,7 +52,7 @@ def work(
     begun: Callable[[Any], Any] | None = None,
     **more: Any,
 ) -> Any:
-    """Process a topic until nothing comes, with a plain function. Return the status of the workers."""
+    """Process a topic until no record comes, with a plain function. Return the status of the workers."""
     settings = {"bootstrap_servers": world.servers, "group_id": world.group, "fetch_max_wait_ms": 100}
     settings |= consumer or {}
     if how != "tasks":

@@ -13,16 +13,33 @@ from typing import Final
 
 import pytest
 
-from pyconsumer import Consumer, KafkaAdminClient, KafkaConsumer, KafkaProducer, Producer
+from pyconsumer import (
+    Consumer,
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    KafkaShareConsumer,
+    Producer,
+    ShareConsumer,
+)
 from pyconsumer.aio import (
     AsyncConsumer,
     AsyncKafkaAdminClient,
     AsyncKafkaConsumer,
     AsyncKafkaProducer,
+    AsyncKafkaShareConsumer,
     AsyncProducer,
+    AsyncShareConsumer,
 )
 from pyconsumer.consumer.interface import ImmediateCalls
-from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer
+from pyconsumer.testing import (
+    AsyncMockConsumer,
+    AsyncMockProducer,
+    AsyncMockShareConsumer,
+    MockConsumer,
+    MockProducer,
+    MockShareConsumer,
+)
 from tests.support.make_async_interfaces import COMMAND, PATH, module
 from tests.support.syntax_trees import parse
 
@@ -30,6 +47,14 @@ ROOT = Path(__file__).parents[2]
 
 _CONSUMERS = (Consumer, KafkaConsumer, AsyncConsumer, AsyncKafkaConsumer, MockConsumer, AsyncMockConsumer)
 _PRODUCERS = (Producer, KafkaProducer, AsyncProducer, AsyncKafkaProducer, MockProducer, AsyncMockProducer)
+_SHARE_CONSUMERS = (
+    ShareConsumer,
+    KafkaShareConsumer,
+    AsyncShareConsumer,
+    AsyncKafkaShareConsumer,
+    MockShareConsumer,
+    AsyncMockShareConsumer,
+)
 _ADMIN_CLIENTS = (KafkaAdminClient, AsyncKafkaAdminClient)
 
 _CREATES: Final = "creates a client from files; an interface and a mock have no settings"
@@ -42,6 +67,11 @@ _OWN: list[tuple[type, str, str]] = [
     (KafkaConsumer, "from_file", _CREATES),
     (AsyncKafkaConsumer, "from_file", _CREATES),
     (KafkaProducer, "from_file", _CREATES),
+    (KafkaShareConsumer, "from_file", _CREATES),
+    (AsyncKafkaShareConsumer, "from_file", _CREATES),
+    (MockShareConsumer, "add_record add_records expire_locks fail_next", _CLUSTER),
+    (MockShareConsumer, "poll_steps poll_arrow_steps commit_steps close_steps", _STEPS),
+    (AsyncMockShareConsumer, "closed", _STATE),
     (AsyncKafkaProducer, "from_file", _CREATES),
     (MockConsumer, "add_record add_records update_beginning_offsets update_end_offsets update_partitions", _CLUSTER),
     (MockConsumer, "rebalance lose fail_next set_poll_error schedule_poll_task", _CLUSTER),
@@ -59,7 +89,11 @@ def public_names(client: type) -> set[str]:
     return {name for name in dir(client) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("clients", [_CONSUMERS, _PRODUCERS, _ADMIN_CLIENTS], ids=["consumer", "producer", "admin"])
+@pytest.mark.parametrize(
+    "clients",
+    [_CONSUMERS, _PRODUCERS, _SHARE_CONSUMERS, _ADMIN_CLIENTS],
+    ids=["consumer", "producer", "share consumer", "admin"],
+)
 def test_all_classes_of_a_client_have_the_same_public_names(clients: tuple[type, ...]) -> None:
     every = set().union(*map(public_names, clients))
     shared = every - {name for client, names, _ in _OWN if client in clients for name in names.split()}

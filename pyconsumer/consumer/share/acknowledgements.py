@@ -118,6 +118,11 @@ class Delivery:
         self._chosen[offset] = kind
 
     @property
+    def offsets(self) -> list[int]:
+        """Return the offsets of the records whose acknowledgement is not queued."""
+        return [offset for first, last in self.runs for offset in range(first, last + 1)]
+
+    @property
     def first_open(self) -> int | None:
         """Return the offset of the first record that is not acknowledged, or None."""
         for first, last in self.runs:
@@ -145,6 +150,15 @@ class Delivery:
     def renewal_failed(self) -> None:
         """Record that the lock was not renewed."""
         self.is_renewing = False
+
+    def choose_all(self, offsets: Sequence[int], kind: AcknowledgeType) -> None:
+        """Acknowledge delivered records that :meth:`holds` has found."""
+        self._chosen.update(dict.fromkeys(offsets, kind))
+
+    def raw_records(self) -> Sequence[ConsumerRecord[Any, Any]]:
+        """Return the delivered records with the bytes that came."""
+        reread = self.reread
+        return self.records if reread is None else [reread(record.offset) for record in self.records]
 
     def raw(self, offset: int) -> ConsumerRecord[Any, Any]:
         """Return a delivered record with the bytes that came."""

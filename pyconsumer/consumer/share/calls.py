@@ -19,17 +19,21 @@ from pyconsumer.consumer.interface import Metrics
 from pyconsumer.consumer.share.acknowledgements import Delivery
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.delegate import AcknowledgementCallback, ShareDelegate
-from pyconsumer.consumer.share.interface import Acknowledgeable, ShareImmediateCalls
+from pyconsumer.consumer.share.interface import Acknowledgeable, Mask, ShareImmediateCalls, place_of
 from pyconsumer.consumer.share.metric_scopes import open_share_source
 from pyconsumer.generic import K, V, generic_alias, refuse_pickling
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.network.futures import Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import AcknowledgeType, TopicPartition
+from pyconsumer.structs import AcknowledgeType
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    import pyarrow
+
+    from pyconsumer.consumer.records import ConsumerRecords
+    from pyconsumer.consumer.share.arrow import ShareColumns
     from pyconsumer.consumer.share.typed_settings import ShareConsumerSettings
     from pyconsumer.generic import Deserializer
 
@@ -132,6 +136,14 @@ class ShareCalls(ShareImmediateCalls, Generic[K, V]):
         record = self._yielded = self._ahead.pop()
         return record
 
+    def _as_columns(self, wanted: ShareColumns, found: ConsumerRecords[Any, Any]) -> pyarrow.RecordBatch:
+        """Return the records of the last poll as a record batch. Without memory for it, they come again."""
+        try:
+            return wanted.batch(self._delegate.last_taken() if found else ())
+        except BaseException:
+            self._delegate.keep_unseen()
+            raise
+
     def _accept_yielded(self) -> None:
         """Accept the records that iteration has yielded before its last one, because the consumer is being closed."""
         if self._yielded is not None:
@@ -161,14 +173,23 @@ class ShareCalls(ShareImmediateCalls, Generic[K, V]):
             self._delegate.unsubscribe()
             self._serve_soon()
 
-    def acknowledge(self, record: Acknowledgeable, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
+    def acknowledge(
+        self,
+        record: Acknowledgeable | pyarrow.RecordBatch | pyarrow.Table,
+        type: AcknowledgeType | Mask = AcknowledgeType.ACCEPT,
+    ) -> None:
         with self._guard:
-            tp, offset = _place(record)
+            if hasattr(record, "schema"):
+                from pyconsumer.consumer.share.arrow import acknowledged_rows
+
+                self._delegate.acknowledge_rows(acknowledged_rows(record, type))
+                return
+            tp, offset = place_of(record)
             self._delegate.acknowledge(tp, offset, AcknowledgeType(type))
 
     def delivery_count(self, record: Acknowledgeable) -> int:
         with self._guard:
-            return self._delegate.delivery_count(*_place(record))
+            return self._delegate.delivery_count(*place_of(record))
 
     def commit_async(self) -> None:
         with self._guard:
@@ -298,10 +319,3 @@ class LentShareConsumer:
     def give_back(self) -> None:
         """End the use."""
         self._delegate.end_hold()
-
-
-def _place(record: Acknowledgeable) -> tuple[TopicPartition, int]:
-    if isinstance(record, tuple):
-        topic, partition, offset = record
-        return TopicPartition(topic, partition), offset
-    return TopicPartition(record.topic, record.partition), record.offset

@@ -77,7 +77,9 @@ class ShareConsumerConfig(ClientConfig):
         if "client_id" not in given:
             values["client_id"] = f"share-consumer-{values['group_id']}-{next(_numbers)}"
         if values["on_record_error"] == "null":
-            raise ConfigurationError("on_record_error='null' is for poll_arrow, which a share consumer does not have")
+            raise ConfigurationError(
+                "on_record_error='null' is for typed columns, which a share consumer does not have"
+            )
         if values["fetch_max_wait_ms"] >= values["request_timeout_ms"]:
             raise ConfigurationError(
                 f"fetch_max_wait_ms ({values['fetch_max_wait_ms']}) must be below request_timeout_ms"

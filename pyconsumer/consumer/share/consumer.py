@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pyconsumer.consumer.arguments import check_max_records
 from pyconsumer.consumer.guard import AccessGuard
@@ -22,6 +22,9 @@ from pyconsumer.errors import KafkaTimeoutError
 from pyconsumer.generic import K, V
 from pyconsumer.network.futures import Steps
 from pyconsumer.protocol.records import ConsumerRecord
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["KafkaShareConsumer"]
 
@@ -68,6 +71,23 @@ class KafkaShareConsumer(ShareCalls[K, V], ShareConsumer[K, V]):
         return AccessGuard(self, self._name, on_interrupt=self._delegate.recover)
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
+        return self._poll(timeout_ms, max_records, as_bytes=False)
+
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        from pyconsumer.consumer.share.arrow import ShareColumns
+
+        wanted = ShareColumns(columns, dictionary_topic=dictionary_topic)
+        found = self._poll(timeout_ms, max_records, as_bytes=True)
+        return self._as_columns(wanted, found)
+
+    def _poll(self, timeout_ms: float, max_records: int | None, *, as_bytes: bool) -> ConsumerRecords[K, V]:
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         delegate = self._delegate
         delegate.note_returned()
@@ -81,7 +101,7 @@ class KafkaShareConsumer(ShareCalls[K, V], ShareConsumer[K, V]):
                     client.raise_wakeup()
                 delegate.metrics.on_poll_start(self._now())
                 deadline = self._deadline(timeout_ms)
-                found = client.run(delegate.fetched(deadline, most), deadline + delegate.grace_s)
+                found = client.run(delegate.fetched(deadline, most, as_bytes=as_bytes), deadline + delegate.grace_s)
                 return ConsumerRecords() if found is None else found
             finally:
                 self._guard.end()

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from pyconsumer.clock import Clock
@@ -33,6 +33,7 @@ from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.share.acknowledgements import GAP, Delivery
+from pyconsumer.consumer.share.acquired_fetch import Convert
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.context import ShareContext
 from pyconsumer.consumer.share.coordinator import ShareCoordinator
@@ -138,8 +139,13 @@ class ShareDelegate:
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
-    def fetched(self, deadline: float, most: int) -> Steps[ConsumerRecords[Any, Any] | None]:
+    def fetched(self, deadline: float, most: int, *, as_bytes: bool = False) -> Steps[ConsumerRecords[Any, Any] | None]:
         """Take records as soon as there are any. Return None at the deadline.
+
+        Args:
+            deadline: the end of the call (monotonic seconds).
+            most: the most records.
+            as_bytes: True leaves out the deserializers. Renewed records come as they came before.
 
         Raises:
             IllegalStateError: nothing is subscribed, or a record is not acknowledged in explicit mode.
@@ -159,7 +165,7 @@ class ShareDelegate:
             error = self.fetcher.take_error()
             if error is not None:
                 raise error
-            found = None if self._is_full else self._take(most)
+            found = None if self._is_full else self._take(most, None if as_bytes else self._convert)
             if found is not None:
                 return found
             asked = self.group.refresh()
@@ -224,7 +230,7 @@ class ShareDelegate:
             _log.error("a record in its last delivery was released, since the dead-letter sink failed: %s", error)
             self.fetcher.keep_error(error)
 
-    def _take(self, most: int) -> ConsumerRecords[Any, Any] | None:
+    def _take(self, most: int, convert: Convert | None) -> ConsumerRecords[Any, Any] | None:
         """Take records for the application (rules 2 to 4)."""
         fetcher = self.fetcher
         fetcher.drop_expired()
@@ -236,7 +242,7 @@ class ShareDelegate:
         elif fetcher.is_renewing:
             return None
         else:
-            taken = self._take_buffered(most)
+            taken = self._take_buffered(most, convert)
         if not taken:
             return None
         places: dict[TopicPartition, int] = {}
@@ -253,7 +259,7 @@ class ShareDelegate:
         self.metrics.on_polled(by_partition)
         return ConsumerRecords(by_partition)
 
-    def _take_buffered(self, most: int) -> list[Delivery]:
+    def _take_buffered(self, most: int, convert: Convert | None) -> list[Delivery]:
         taken: list[Delivery] = []
         self._unseen = taken  # Ctrl-C in another fetch keeps what was taken of the first one
         buffer = self.fetcher.buffer
@@ -262,7 +268,7 @@ class ShareDelegate:
                 break
             fetch = buffer[0]
             try:
-                delivery = fetch.take(most, self._convert)
+                delivery = fetch.take(most, convert)
             except PendingError as pending:
                 self._arrivals.expect(pending, self.grace_s)
                 buffer.rotate(-1)
@@ -290,19 +296,48 @@ class ShareDelegate:
         Raises:
             IllegalStateError: the mode is implicit, or the record was not delivered by the last poll.
         """
+        self._refuse_implicit()
+        for delivery in self._delivered:
+            if delivery.source.topic_partition == tp and delivery.holds(offset):
+                delivery.choose(offset, kind)
+                return
+        raise _not_delivered(tp, offset)
+
+    def _refuse_implicit(self) -> None:
         if not self.config.is_explicit:
             raise IllegalStateError(
                 "records are accepted by the next poll or commit: set share_acknowledgement_mode='explicit' to"
                 " acknowledge them one by one"
             )
-        for delivery in self._delivered:
-            if delivery.source.topic_partition == tp and delivery.holds(offset):
-                delivery.choose(offset, kind)
-                return
-        raise IllegalStateError(
-            f"the record {tp} offset {offset} cannot be acknowledged: it was not returned by the last poll, or its"
-            " acknowledgement was sent already"
-        )
+
+    def acknowledge_rows(self, rows: Mapping[tuple[TopicPartition, AcknowledgeType], Sequence[int]]) -> None:
+        """Acknowledge many delivered records, or none if there is an error.
+
+        Args:
+            rows: offsets by partition and type.
+
+        Raises:
+            IllegalStateError: as for :meth:`acknowledge`.
+        """
+        self._refuse_implicit()
+        found: list[tuple[Delivery, list[int], AcknowledgeType]] = []
+        for (tp, kind), offsets in rows.items():
+            left = list(offsets)
+            for delivery in self._delivered:
+                if not left:
+                    break
+                if delivery.source.topic_partition == tp:
+                    held = set(delivery.offsets)
+                    found.append((delivery, [offset for offset in left if offset in held], kind))
+                    left = [offset for offset in left if offset not in held]
+            if left:
+                raise _not_delivered(tp, left[0])
+        for delivery, offsets, kind in found:
+            delivery.choose_all(offsets, kind)
+
+    def last_taken(self) -> list[Delivery]:
+        """Return the deliveries that the last poll has taken."""
+        return self._unseen
 
     def delivery_count(self, tp: TopicPartition, offset: int) -> int:
         """Return how often a record of the last poll was delivered, this time included. 0 if it is not one of them."""
@@ -464,10 +499,14 @@ class ShareDelegate:
         """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are kept."""
         if isinstance(error, Exception):
             return
+        self.keep_unseen()
+        self.recover()
+
+    def keep_unseen(self) -> None:
+        """Let the next poll return the records of the last take, which did not reach the application."""
         unseen, self._unseen = self._unseen, []
         self._delivered = [delivery for delivery in self._delivered if delivery not in unseen]
         self.fetcher.keep_again(unseen)
-        self.recover()
 
     def recover(self) -> None:
         """Repair the state after Ctrl-C, without I/O."""
@@ -521,3 +560,10 @@ class ShareDelegate:
     def abandon(self, reason: str) -> None:
         """Let the heartbeat thread leave the group and end. This returns at once, and takes no lock."""
         self.coordinator.abandon(reason)
+
+
+def _not_delivered(tp: TopicPartition, offset: int) -> IllegalStateError:
+    return IllegalStateError(
+        f"the record {tp} offset {offset} cannot be acknowledged: it was not returned by the last poll, or its"
+        " acknowledgement was sent already"
+    )

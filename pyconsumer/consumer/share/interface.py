@@ -12,12 +12,19 @@ from pyconsumer.consumer.share.delegate import AcknowledgementCallback, CommitRe
 from pyconsumer.generic import K, V, generic_alias
 from pyconsumer.metrics.source import Metric
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import AcknowledgeType
+from pyconsumer.structs import AcknowledgeType, TopicPartition
 
-__all__ = ["Acknowledgeable", "ShareConsumer", "ShareImmediateCalls"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Acknowledgeable", "Mask", "ShareConsumer", "ShareImmediateCalls", "place_of"]
 
 Acknowledgeable: TypeAlias = ConsumerRecord[Any, Any] | tuple[str, int, int]
 """A record, or its topic, partition and offset."""
+
+Mask: TypeAlias = Any
+"""A value for each row of a batch: ``AcknowledgeType``, True to accept, False to release, or None. It is an Arrow
+array, a list or a numpy array."""
 
 
 class ShareImmediateCalls(Protocol):
@@ -65,19 +72,26 @@ class ShareImmediateCalls(Protocol):
         """
         ...
 
-    def acknowledge(self, record: Acknowledgeable, type: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """Say what became of a record of the last poll, with ``share_acknowledgement_mode='explicit'``.
+    def acknowledge(
+        self,
+        record: Acknowledgeable | pyarrow.RecordBatch | pyarrow.Table,
+        type: AcknowledgeType | Mask = AcknowledgeType.ACCEPT,
+    ) -> None:
+        """Say what became of records of the last poll, with ``share_acknowledgement_mode='explicit'``.
 
         The next poll or :meth:`commit` sends it. Until then another type replaces it.
 
         Args:
-            record: the record, or its topic, partition and offset.
+            record: the record, or its topic, partition and offset. Or rows of :meth:`poll_arrow`, with these columns:
+                all of them are acknowledged, or none.
             type: ``ACCEPT``, ``RELEASE``, ``REJECT`` or ``RENEW``. A renewed record is returned by the next poll again,
-                and that poll fetches nothing new (as in Java).
+                and that poll fetches no new ones (as in Java). For rows it may be a mask, with a value for each: a
+                type, True to accept, False to release, or null to leave the row as it is.
 
         Raises:
             IllegalStateError: the mode is implicit, or the record was not returned by the last poll, or its
                 acknowledgement was sent already.
+            ValueError: the rows have no such columns, or the mask has another length.
 
         Java: ``acknowledge``.
 
@@ -85,6 +99,7 @@ class ShareImmediateCalls(Protocol):
 
             consumer.acknowledge(record, AcknowledgeType.REJECT)
             consumer.acknowledge(("orders", 0, 17))
+            consumer.acknowledge(batch, [True, True, False])
         """
         ...
 
@@ -222,6 +237,42 @@ class ShareConsumer(ShareImmediateCalls, Protocol[K, V]):
         """
         ...
 
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Return records as columns. Otherwise like :meth:`poll`.
+
+        Keys and values are bytes as they were sent. The deserializers are not applied. A record that an earlier
+        ``poll`` returned, and that was renewed, comes as bytes, too.
+
+        Args:
+            timeout_ms: longest time to wait if no record has arrived.
+            max_records: the most rows. By default ``max_poll_records``.
+            columns: names of the columns, in the order of the result. By default those of
+                :meth:`pyconsumer.KafkaConsumer.poll_arrow`, and ``delivery_count``: how often the record was delivered,
+                this time included. :meth:`acknowledge` needs ``topic``, ``partition`` and ``offset``.
+            dictionary_topic: True encodes the topic column as a dictionary (a type of Arrow).
+
+        Returns:
+            The rows. If no record arrived in time, the batch is empty and has the same schema.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: a column is unknown, or is named twice.
+            KafkaError: an error of :meth:`poll`.
+
+        Example::
+
+            batch = consumer.poll_arrow(timeout_ms=1000, columns=["topic", "partition", "offset", "value"])
+            consumer.acknowledge(batch)
+        """
+        ...
+
     def commit(self, timeout_ms: float | None = None) -> CommitResults:
         """Send the acknowledgements, and wait for their outcome.
 
@@ -278,3 +329,11 @@ class ShareConsumer(ShareImmediateCalls, Protocol[K, V]):
 
     if not TYPE_CHECKING:
         __class_getitem__ = generic_alias
+
+
+def place_of(record: Any) -> tuple[TopicPartition, int]:
+    """Return partition and offset of a record, or of its topic, partition and offset."""
+    if isinstance(record, tuple):
+        topic, partition, offset = record
+        return TopicPartition(topic, partition), offset
+    return TopicPartition(record.topic, record.partition), record.offset
