@@ -106,6 +106,7 @@ __all__ = [
     "KafkaError",
     "KafkaStorageError",
     "KafkaTimeoutError",
+    "LastDeliveryError",
     "LeaderNotAvailableError",
     "ListenerNotFoundError",
     "LogDirNotFoundError",
@@ -430,6 +431,20 @@ class RecordDeserializationError(SerializationError):
     def __reduce__(self) -> tuple[Any, ...]:
         state = {k: v for k, v in self.__dict__.items() if not k.startswith("__")}
         return (_rebuild, (type(self), self.args, state))
+
+
+class LastDeliveryError(RecordDeserializationError):
+    """A record of a share group was released in its last delivery.
+
+    It is not raised. A dead-letter sink gets it, in the form in which it gets records that cannot be deserialized.
+
+    Attributes:
+        delivery_count: how often the record was delivered.
+    """
+
+    def __init__(self, message: str = "", *, delivery_count: int = 0, **record: Any) -> None:
+        super().__init__(message, **record)
+        self.delivery_count = delivery_count
 
 
 class SchemaUnavailableError(SerializationError):

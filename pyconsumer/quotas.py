@@ -27,7 +27,7 @@ QUOTA_TYPES: Final = (USER, CLIENT_ID, IP)
 
 #: Bytes a second of Produce requests, for each broker.
 PRODUCER_RATE: Final = "producer_byte_rate"
-#: Bytes a second of responses to Fetch, for each broker.
+#: Bytes a second of responses to Fetch and ShareFetch, for each broker.
 CONSUMER_RATE: Final = "consumer_byte_rate"
 #: The share of a thread's time, in percent.
 REQUEST_PERCENTAGE: Final = "request_percentage"

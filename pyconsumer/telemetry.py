@@ -33,6 +33,10 @@ class Sending(Protocol):
     """An observed ``send`` that has begun."""
 
     @property
+    def ends(self) -> bool:
+        """Return whether :meth:`sent` is to be called. If not, the headers are all that is observed."""
+
+    @property
     def headers(self) -> Any:
         """The headers to send: those of the application, and the context."""
 
@@ -87,8 +91,11 @@ class Telemetry(Protocol):
     ) -> Sending | None:
         """Note that a record is sent. None if nothing is to be told of it."""
 
-    def sending_many(self, client: Client, topic: str, count: int, *, carries: bool = False) -> Sending:
-        """Note that many records are sent by one call. ``carries`` if its headers go with each of them."""
+    def sending_many(self, client: Client, topic: str, count: int, *, carries: bool = False) -> Sending | None:
+        """Note that many records are sent by one call. ``carries`` if its headers go with each of them.
+
+        None if nothing is to be told of it.
+        """
 
 
 class Hooks:

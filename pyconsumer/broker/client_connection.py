@@ -26,7 +26,7 @@ from pyconsumer.broker.error_responses import code_and_text, error_response
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_response
-from pyconsumer.broker.logins import LoginError, session_ms
+from pyconsumer.broker.logins import LoginError, LoginStep, SlowStep, session_ms
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.broker.timer import TimerHandle
@@ -98,6 +98,7 @@ class ClientConnection:
         self._sock = sock
         self._tls = tls
         self._is_identified = False
+        self._began = 0.0  # the time of the last message of a login
         self._is_pending = session.needs_login  # the client has not logged in
         self._head = bytearray()
         self._body: bytearray | None = None
@@ -384,12 +385,25 @@ class ClientConnection:
 
     def _serve_raw_token(self, frame: bytearray) -> None:
         """Pass a message without a header to the login. Such messages follow version 0 of SaslHandshake."""
-        login = self.session.login
+        login, logins = self.session.login, self.session.logins
         assert login is not None
+        assert logins is not None
+        self._began = self._broker.clock.now()
         try:
-            step = login.respond(frame)
+            found = login.respond(frame)
         except LoginError as error:
-            text = str(error)
+            self._after_raw_token(error)
+            return
+        if isinstance(found, SlowStep):
+            logins.run_slow(found.run).on_done(self._after_raw_token)
+        else:
+            self._after_raw_token(found)
+
+    def _after_raw_token(self, step: LoginStep | LoginError) -> None:
+        if self._closed:
+            return
+        if isinstance(step, LoginError):
+            text = str(step)
             self._fail_login(lambda: self._refuse(text))
             return
         broker = self._broker
@@ -432,6 +446,7 @@ class ClientConnection:
             return
         if context.api_key == ApiKey.SASL_AUTHENTICATE:
             if self.session.close_after:
+                self._began = context.now
                 self._fail_login(lambda: self._reply(response, header.api_version, header.correlation_id))
                 return
             if not self.session.needs_login:
@@ -446,12 +461,15 @@ class ClientConnection:
             self._server.admitted(self)
 
     def _fail_login(self, answer: Callable[[], None]) -> None:
-        """Answer a failed login after a pause, so that passwords cannot be tried fast (KIP-306)."""
+        """Answer a failed login after a pause, so that passwords cannot be tried fast (KIP-306).
+
+        The pause begins with the request, so that the answer does not show how long the check took.
+        """
         self._server.login_failed(self)
         broker = self._broker
         delay_ms = broker.config.integer("connection.failed.authentication.delay.ms")
         if delay_ms:
-            broker.timer.schedule(broker.clock.now() + delay_ms / 1000, answer)
+            broker.timer.schedule(max(broker.clock.now(), self._began + delay_ms / 1000), answer)
         else:
             answer()
 

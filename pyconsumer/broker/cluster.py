@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +19,11 @@ from typing import Any, Self
 
 from pyconsumer.acls import AclBinding, parse_acl
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
+from pyconsumer.broker.access.recorder import AccessRecord, Question
 from pyconsumer.broker.access.store import acl_to_json
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.host import REGISTRY, ClusterOptions
+from pyconsumer.broker.host import REGISTRY, ClusterOptions, token_settings
+from pyconsumer.broker.listener_addresses import LISTENERS, addresses_of
 from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRunner
@@ -45,6 +48,7 @@ class EmbeddedCluster:
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
         listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, or names of your own whose protocols are in the
             setting ``listener.security.protocol.map``. ``bootstrap_servers`` has the addresses of the first of them.
+            The setting ``listeners`` also has addresses and ports, and ``advertised.listeners`` those for clients.
             The default is PLAINTEXT, or with ``users`` or ``oauth`` SASL_PLAINTEXT.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The certificate's file may also contain the key.
         ssl_client_cafile: a PEM file with an authority. Clients must then present a certificate of this authority.
@@ -98,12 +102,16 @@ class EmbeddedCluster:
         start_timeout_ms: float = 60_000,
         stop_timeout_ms: float = 20_000,
     ) -> None:
+        own = addresses_of(LISTENERS, BrokerConfig({LISTENERS: (config or {}).get(LISTENERS, ())}).listeners(LISTENERS))
         if listeners is None:
-            listeners = ("PLAINTEXT",) if users is None and oauth is None else ("SASL_PLAINTEXT",)
+            plain = users is None and oauth is None
+            listeners = tuple(own) or (("PLAINTEXT",) if plain else ("SASL_PLAINTEXT",))
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)
         ports = [{listeners[0]: port + node} for node in range(brokers)] if port and listeners else []
+        if own:
+            ports = [{name: at.port + node if at.port else 0 for name, at in own.items()} for node in range(brokers)]
         if schema_registry_port:
             ports = ports or [{} for _ in range(brokers)]
             ports[0][REGISTRY] = schema_registry_port
@@ -111,7 +119,7 @@ class EmbeddedCluster:
             brokers=brokers,
             data_dir=self._folder,
             config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER})
-            | {_token_setting(name): value for name, value in (oauth or {}).items()}
+            | token_settings(oauth or {})
             | dict(config or {}),
             acls=_rules(acls or ()),
             quotas={entity: dict(values) for entity, values in (quotas or {}).items()},
@@ -141,6 +149,9 @@ class EmbeddedCluster:
         self._down: set[int] = set()
         self._late: set[int] = set()  # killed brokers whose restart timed out
         self._killed = False
+        self._access: Any = None  # users, rules and quotas at the start
+        self._record: AccessRecord | None = None
+        self._records_all = False
         self._held_ports: list[HeldPorts] = []  # while all brokers are killed
         #: The faults that the brokers inject.
         self.faults = ClusterFaults(self)
@@ -180,11 +191,16 @@ class EmbeddedCluster:
                 self._hold_ports()
             raise
         self._runner = runner
+        if self._access is None:
+            self._access = self.command("access")
+        if self._record is not None:
+            self._take_questions(begin=True)
 
     def _hold_ports(self) -> None:
         for ports in self._ports:
             try:
-                self._held_ports.append(hold_ports(self._options.host, ports))
+                held = [hold_ports(self._options.host_of(name), {name: port}) for name, port in ports.items()]
+                self._held_ports.append({name: sock for one in held for name, sock in one.items()})
             except OSError:  # another program has taken one, which the next start reports
                 self._held_ports.append({})
 
@@ -200,6 +216,7 @@ class EmbeddedCluster:
         self._down.clear()
         self._late.clear()
         self._killed = False
+        self._access = None
         try:
             if runner is not None:
                 runner.stop()
@@ -237,7 +254,8 @@ class EmbeddedCluster:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
             raise IllegalStateError("the cluster was not started")
-        return ",".join(str(Address(self._options.host, ports[listener])) for ports in self._ports)
+        host = self._options.host_of(listener)
+        return ",".join(str(Address(host, ports[listener])) for ports in self._ports)
 
     def login(self, user: str, *, mechanism: str = "SCRAM-SHA-256", style: str = "pyconsumer") -> dict[str, str]:
         """Return the settings by which a client connects as a user.
@@ -341,6 +359,72 @@ class EmbeddedCluster:
         """Remove rules. Return how many of them were there."""
         return int(self.command("remove_acls", acls=[acl_to_json(acl) for acl in _rules(acls)]))
 
+    def set_acls(self, *acls: AclBinding | str) -> None:
+        """Let these rules be the only ones. Arguments and errors are those of :meth:`add_acls`."""
+        self.command("set_acls", acls=[acl_to_json(acl) for acl in _rules(acls)])
+
+    @contextmanager
+    def record_access(self, *, allow_all: bool = True) -> Iterator[AccessRecord]:
+        """Record which rights clients need while a block runs.
+
+        ``super.users`` are not recorded. pytest does this by ``--kafka-acls`` (see ``docs/testing.md``).
+
+        Args:
+            allow_all: grant every right meanwhile, so that ``needed`` has the fewest rules for what the clients have
+                done. False leaves the rules in force, so that ``denied`` has the rules that were missing.
+
+        Yields:
+            AccessRecord: complete when the block has ended.
+
+        Raises:
+            SecurityDisabledError: the cluster was made without ``acls``.
+            IllegalStateError: the block is inside another one, or the cluster does not run.
+
+        Example::
+
+            with EmbeddedCluster(users={"shop": "secret"}, acls=[]) as cluster:
+                with cluster.record_access() as record:
+                    run_the_shop(**cluster.login("shop"))
+                print(*record.needed, sep="\\n")  # shop: WRITE topic orders
+        """
+        record = self.begin_record(allow_all=allow_all)
+        try:
+            yield record
+        finally:
+            self.end_record()
+
+    def begin_record(self, *, allow_all: bool = True) -> AccessRecord:
+        """Begin what :meth:`record_access` does. Its record is complete after :meth:`end_record`."""
+        if self._record is not None:
+            raise IllegalStateError("the rights are being recorded already")
+        self._records_all = allow_all
+        self._record = record = AccessRecord()
+        try:
+            self._take_questions(begin=True)
+        except BaseException:
+            self._record = None
+            raise
+        return record
+
+    def end_record(self) -> None:
+        """End a record. If none was begun, this has no effect."""
+        try:
+            if self._record is not None and self._runner is not None:
+                self._take_questions(end=True)
+        finally:
+            self._record = None
+
+    def update_record(self) -> None:
+        """Add what clients have asked until now to the record that was begun."""
+        if self._record is not None and self._runner is not None:
+            self._take_questions()
+
+    def _take_questions(self, *, begin: bool = False, end: bool = False) -> None:
+        assert self._record is not None
+        found = self.command("record_access", begin=begin, end=end, allows_all=self._records_all)
+        known = dict.fromkeys(self._record.questions)
+        self._record.questions = list({**known, **dict.fromkeys(map(Question.from_json, found))})
+
     def kill_broker(self, node_id: int) -> None:
         """End a broker as ``kill -9`` does: its connections are reset, and its memory is lost.
 
@@ -401,6 +485,7 @@ class EmbeddedCluster:
         """
         runner = self._running()
         self._check_files()
+        self.update_record()
         runner.kill()
         self._runner = None
         self._killed = True
@@ -421,7 +506,11 @@ class EmbeddedCluster:
         self._late.clear()
 
     def repair(self) -> None:
-        """Undo the changes of a test: remove all faults, resume replication, start killed brokers."""
+        """Undo the changes of a test.
+
+        Faults are removed, replication continues, and killed brokers start again. Users, rules and quotas are those of
+        the start again.
+        """
         if self._killed:
             self.restart()
         for node_id in sorted(self._down):
@@ -429,6 +518,7 @@ class EmbeddedCluster:
         self.faults.clear()
         for node_id in range(self._options.brokers) if self._options.brokers > 1 else ():
             self.faults.resume_replication(node_id)
+        self.command("restore_access", state=self._access)
 
     def _check_files(self) -> None:
         if self._memory:
@@ -559,10 +649,6 @@ class ClusterFaults:
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.path.abspath(path)
-
-
-def _token_setting(name: str) -> str:
-    return f"{'pyconsumer' if name == 'unsecured' else 'sasl'}.oauthbearer.{name}"
 
 
 def _rules(acls: Sequence[AclBinding | str]) -> tuple[AclBinding, ...]:

@@ -36,11 +36,12 @@ __all__ = ["ClusterFile", "partition_from_json", "partition_to_json", "topic_to_
 
 _log = Log(__name__)
 
-_SECURITY_FORMAT: Final = 3  # with rights, users or quotas
+_QUOTA_FORMAT: Final = 4  # with quotas
+_SECURITY_FORMAT: Final = 3  # with rights or users
 _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1  # without a journal
-#: Parts of the state that older versions would ignore.
-_SECURITY: Final = frozenset({"acls", "client_quotas", "scram_users"})
+#: Parts of the state that versions before a format would ignore.
+_SINCE: Final = {"acls": _SECURITY_FORMAT, "scram_users": _SECURITY_FORMAT, "client_quotas": _QUOTA_FORMAT}
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 #: A journal below this size is never replaced by a snapshot.
@@ -105,7 +106,10 @@ class ClusterFile:
             return None
         snapshot = self._parse(content)
         self._snapshot_size = len(content)
-        return snapshot, self._changes() if self._generation else []
+        changes = self._changes() if self._generation else []
+        for part in (snapshot, *changes):  # an older version has written quotas without a newer format
+            self._raise_format(part)
+        return snapshot, changes
 
     def _make_private(self) -> None:
         """Take the rights of others away from the folder and the files."""
@@ -157,9 +161,9 @@ class ClusterFile:
             raise self.damaged(error) from None
         if not isinstance(data, dict) or "format" not in data:
             raise self.damaged("it is not the state of a cluster")
-        if data["format"] not in (_OLD_FORMAT, _FORMAT, _SECURITY_FORMAT):
+        if data["format"] not in (_OLD_FORMAT, _FORMAT, _SECURITY_FORMAT, _QUOTA_FORMAT):
             raise BrokerStartError(
-                f"{self.path} has format {data['format']!r}; this version reads {_OLD_FORMAT} to {_SECURITY_FORMAT}"
+                f"{self.path} has format {data['format']!r}; this version reads {_OLD_FORMAT} to {_QUOTA_FORMAT}"
             )
         self._format = max(self._format, data["format"])
         if data["format"] != _OLD_FORMAT:
@@ -214,9 +218,7 @@ class ClusterFile:
         Raises:
             OSError: the change could not be stored.
         """
-        if self._format < _SECURITY_FORMAT and _SECURITY & change.keys():
-            self._format = _SECURITY_FORMAT
-            self._journal_size = -1
+        self._raise_format(change)
         if self._journal_size < 0:
             self._replace(snapshot())
             return
@@ -229,6 +231,13 @@ class ClusterFile:
         self._journal_size += len(line)
         if self._journal_size > max(_SMALL_JOURNAL_BYTES, self._snapshot_size):
             self.compact(snapshot)
+
+    def _raise_format(self, content: Mapping[str, Any]) -> None:
+        """Let the next change be written as a snapshot of a newer format, if the content needs one."""
+        needed = max((_SINCE[name] for name in _SINCE.keys() & content.keys()), default=_FORMAT)
+        if needed > self._format:
+            self._format = needed
+            self._journal_size = -1
 
     def compact(self, snapshot: Callable[[], Mapping[str, Any]]) -> None:
         """Replace the journal by a snapshot, unless the journal is empty. If the disk fails, the error is logged."""

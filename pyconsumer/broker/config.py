@@ -633,6 +633,8 @@ _ABOUT_LISTENERS: Final = {
         BrokerSetting(
             "inter.broker.listener.name", _STRING, None, "Not used: all brokers share a process.", used=False
         ),
+        BrokerSetting("advertised.listeners", _LIST, [], "Where clients reach the broker, by listener."),
+        BrokerSetting("listeners", _LIST, [], "The broker's listeners with their addresses."),
         BrokerSetting(_PROTOCOL_MAP, _LIST, [], "The security protocol of each listener.", _is_protocol_map),
     )
 }
@@ -660,9 +662,7 @@ class Resolved(NamedTuple):
 _INSTEAD: Final = {
     name: f" (use {option} of `pyconsumer broker` instead)"
     for name, option in {
-        "advertised.listeners": "--advertised-host",
         "advertised.host.name": "--advertised-host",
-        "listeners": "--host and --port",
         "port": "--port",
         "host.name": "--host",
         "log.dirs": "--data-dir",
@@ -742,6 +742,10 @@ class BrokerConfig:
         """Return the value of a setting for a listener, which may have one of its own."""
         own = f"listener.name.{listener.lower()}.{name}"
         return self._static[own] if own in self._static else self.value(name)
+
+    def listeners(self, name: str) -> list[str]:
+        """Return the texts of ``listeners`` or ``advertised.listeners``. Empty: the setting is not given."""
+        return list(self._static.get(name, ()))
 
     @property
     def protocols(self) -> dict[str, str]:

@@ -14,16 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from pyconsumer.acls import AclBinding, AclFilter
+from pyconsumer.acls import AclBinding
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
+from pyconsumer.broker.access.commands import ACCESS_COMMANDS, run_access_command
 from pyconsumer.broker.access.quotas import QuotaAlteration, QuotaStore
-from pyconsumer.broker.access.store import acl_from_json, check_binding
+from pyconsumer.broker.access.store import check_binding
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
 from pyconsumer.broker.faults import FaultRule, Faults
 from pyconsumer.broker.group.common.offset_records import partition_for
+from pyconsumer.broker.listener_addresses import ADVERTISED_LISTENERS, LISTENERS, addresses_of, reachable
 from pyconsumer.broker.logins import MECHANISMS, Login
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.principal_rules import PrincipalRules
@@ -47,7 +49,7 @@ from pyconsumer.structs import Address, BrokerMetadata
 if TYPE_CHECKING:
     from pyconsumer.broker.registry.http_server import RegistryServer
 
-__all__ = ["REGISTRY", "ClusterHost", "ClusterOptions"]
+__all__ = ["REGISTRY", "ClusterHost", "ClusterOptions", "has_tokens", "token_settings"]
 
 _log = Log(__name__)
 #: A logger of its own, because ``pyconsumer broker`` prints its lines although they are not warnings.
@@ -64,6 +66,16 @@ _LAST_PORT: Final = 65_535
 _FOR_TOKENS: Final = ("sasl.oauthbearer.jwks.endpoint.url", "pyconsumer.oauthbearer.unsecured")
 
 
+def token_settings(oauth: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings for tokens with their full names."""
+    return {f"{'pyconsumer' if name == 'unsecured' else 'sasl'}.oauthbearer.{name}": oauth[name] for name in oauth}
+
+
+def has_tokens(settings: Mapping[str, object]) -> bool:
+    """Return whether the settings say how tokens are checked."""
+    return any(settings.get(name) for name in _FOR_TOKENS)
+
+
 @dataclass(slots=True)
 class ClusterOptions:
     """The options of a cluster.
@@ -75,7 +87,8 @@ class ClusterOptions:
             (KIP-584).
         host: the address to listen on. ``advertised_host`` is the address for clients, if it is another one.
         ports: for each broker, the port of each listener by name. If a port is missing or 0, a free port is used.
-        listeners: names of listeners: of security protocols, or in ``listener.security.protocol.map``.
+        listeners: names of listeners: of security protocols, or in ``listener.security.protocol.map``. The settings
+            ``listeners`` and ``advertised.listeners`` have addresses of their own for them.
         security: certificates and users for listeners other than PLAINTEXT.
         flush_at_stop: True flushes logs to disk when the cluster stops.
         schema_registry: run a schema registry. Its port is that of the first broker with the name :data:`REGISTRY`.
@@ -126,7 +139,13 @@ class ClusterOptions:
                     f"{name}: there is no listener of this name, which stands in lower case there. The listeners are"
                     f" {', '.join(self.listeners)}"
                 )
-        by_token = "OAUTHBEARER" in config.strings("sasl.enabled.mechanisms")
+        for setting in (LISTENERS, ADVERTISED_LISTENERS):
+            unknown = addresses_of(setting, config.listeners(setting)).keys() - set(self.listeners)
+            if unknown:
+                raise ConfigurationError(
+                    f"{setting}: there is no listener {min(unknown)}, only {', '.join(self.listeners)}"
+                )
+        by_token = self.takes_tokens
         if by_token:
             TokenRules.of(config).check(config.text("sasl.oauthbearer.jwks.endpoint.url"))
         protocols = {name: config.protocol(name) for name in self.listeners}
@@ -153,6 +172,33 @@ class ClusterOptions:
         parse_super_users(config.text("super.users"))
 
     @property
+    def takes_tokens(self) -> bool:
+        """Return whether clients may log in by OAUTHBEARER at a listener."""
+        config = BrokerConfig(self.settings)
+        return any(
+            "OAUTHBEARER" in config.of_listener(name, "sasl.enabled.mechanisms")
+            for name in self.listeners
+            if config.protocol(name).startswith("SASL")
+        )
+
+    def host_of(self, listener: str) -> str:
+        """Return the address on which a listener listens."""
+        found = addresses_of(LISTENERS, BrokerConfig(self.settings).listeners(LISTENERS)).get(listener)
+        return self.host if found is None else found.host
+
+    def advertised(self, listener: str, node_id: int, port: int) -> Address:
+        """Return the address at which clients find a listener. Each broker has the next port.
+
+        Args:
+            port: the port on which the broker listens.
+        """
+        found = addresses_of(ADVERTISED_LISTENERS, BrokerConfig(self.settings).listeners(ADVERTISED_LISTENERS))
+        own = found.get(listener)
+        if own is not None:
+            return Address(reachable(own.host), own.port + node_id if own.port else port)
+        return Address(self.advertised_host or reachable(self.host_of(listener)), port)
+
+    @property
     def quota_alterations(self) -> list[QuotaAlteration]:
         """Return :attr:`quotas` as the controller takes them."""
         return [QuotaAlteration(entity.parts, list(values.items())) for entity, values in self.quotas.items()]
@@ -167,7 +213,7 @@ class ClusterOptions:
         defaults: dict[str, object] = {}
         security = self.security
         mechanisms = list(MECHANISMS) if security.users else ["PLAIN"] if security.sasl_users else []
-        if any(self.config.get(name) for name in _FOR_TOKENS):
+        if has_tokens(self.config):
             mechanisms.append("OAUTHBEARER")
         if mechanisms:
             defaults["sasl.enabled.mechanisms"] = mechanisms
@@ -200,6 +246,7 @@ class ClusterHost:
         #: Ports of killed brokers that have not restarted.
         self._held_ports: dict[int, HeldPorts] = dict(enumerate(held))
         self._known_ports: dict[int, dict[str, int]] = {}
+        self._advertised: dict[tuple[str, int, int], Address] = {}
         self._recovering: dict[int, Broker] = {}
         self._running = False
         self._lock: IO[str] | None = None
@@ -309,7 +356,7 @@ class ClusterHost:
     def _make_token_logins(self) -> Callable[[], Login] | None:
         """Return the maker of logins by OAUTHBEARER, or None if the settings have none. Wait for the first keys."""
         config = self._config
-        if "OAUTHBEARER" not in config.strings("sasl.enabled.mechanisms"):
+        if not self.options.takes_tokens:
             return None
         rules = TokenRules.of(config)
         find: FindKeys = lambda key_id: ()  # noqa: E731
@@ -362,12 +409,12 @@ class ClusterHost:
         held, known = self._held_ports.pop(node_id, {}), self._known_ports.pop(node_id, {})
         try:
             for name in options.listeners:
-                port = known.get(name) or ports.get(name, 0)
+                port, host = known.get(name) or ports.get(name, 0), options.host_of(name)
                 try:
-                    server.open(name, options.host, port, held.pop(name, None))
+                    server.open(name, host, port, held.pop(name, None))
                 except OSError as error:
                     reason = error.strerror or str(error)
-                    raise BrokerStartError(f"cannot listen on {Address(options.host, port)}: {reason}") from error
+                    raise BrokerStartError(f"cannot listen on {Address(host, port)}: {reason}") from error
         except BaseException:
             server.close(reset=True)
             self._known_ports[node_id] = known  # for another attempt
@@ -531,23 +578,26 @@ class ClusterHost:
 
     def endpoints(self, listener: str) -> list[BrokerMetadata]:
         """Return the addresses of live brokers for clients of a listener."""
-        host = self.options.advertised_host or self.options.host
-        found = []
-        for server in self.servers.values():
-            address = server.addresses.get(listener)
-            if address is not None:
-                rack = server.broker.config.value("broker.rack")
-                found.append(BrokerMetadata(server.broker.node_id, host, address[1], rack))
-        return found
+        return [
+            self._endpoint(listener, node_id, server.addresses[listener][1], server.broker.config)
+            for node_id, server in self.servers.items()
+            if listener in server.addresses
+        ]
 
     def fenced_endpoints(self, listener: str) -> list[BrokerMetadata]:
         """Return the addresses of killed brokers. They will listen on these addresses again."""
-        host, rack = self.options.advertised_host or self.options.host, self._config.value("broker.rack")
         return [
-            BrokerMetadata(node_id, host, ports[listener], rack)
+            self._endpoint(listener, node_id, ports[listener], self._config)
             for node_id, ports in sorted(self._known_ports.items())
             if listener in ports
         ]
+
+    def _endpoint(self, listener: str, node_id: int, port: int, config: BrokerConfig) -> BrokerMetadata:
+        key = listener, node_id, port
+        address = self._advertised.get(key)
+        if address is None:
+            address = self._advertised[key] = self.options.advertised(listener, node_id, port)
+        return BrokerMetadata(node_id, *address, config.value("broker.rack"))
 
     def ports(self) -> list[dict[str, int]]:
         """Return the port of each listener, for each broker. The first one also has the port of the schema registry."""
@@ -623,14 +673,8 @@ class ClusterHost:
             if deadline is not None:
                 self._on_earlier(deadline)
             return None
-        if name in ("add_acls", "remove_acls"):
-            acls = list(map(acl_from_json, arguments["acls"]))
-            if name == "add_acls":
-                for acl in acls:
-                    check_binding(acl)
-                self.controller.acls.create(acls)
-                return None
-            return sum(map(len, self.controller.acls.delete([AclFilter.of(acl) for acl in acls])))
+        if name in ACCESS_COMMANDS:
+            return run_access_command(self.controller, self._authorizer, name, arguments)
         if name == "ping":
             return os.getpid()
         raise ConfigurationError(f"there is no command {name!r}")

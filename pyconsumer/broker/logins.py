@@ -6,7 +6,8 @@ and SaslAuthenticate passes the messages.
 Rules
 1. A login ends with a user or with a :class:`LoginError`. After either it accepts no message.
 2. The password of a SCRAM user is not stored. The keys are in the controller's state.
-3. An unknown user gets the same first answer as a known one: a salt that depends on a secret of the cluster and the
+3. Passwords of PLAIN whose hash is slow are checked in another thread, so that logins do not hold up other clients.
+4. An unknown user gets the same first answer as a known one: a salt that depends on a secret of the cluster and the
    name. Only the second message fails, as it does after a wrong password. So names cannot be guessed.
 """
 
@@ -22,6 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
+from pyconsumer.broker.deferred import Deferred
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.scram import ITERATIONS, ScramKeys, ScramMechanism, hash_key, salt_password, sign
 
@@ -33,8 +35,12 @@ __all__ = [
     "Logins",
     "PlainUsers",
     "RefusedLogin",
+    "RunSlow",
     "ScramCredential",
     "ScramLogin",
+    "SlowStep",
+    "outcome_of",
+    "run_at_once",
     "session_ms",
 ]
 
@@ -69,12 +75,35 @@ class LoginStep(NamedTuple):
     expires_ms: int | None = None
 
 
+class SlowStep(NamedTuple):
+    """A step that takes long by intention. ``run`` returns or raises as a step does, in any thread."""
+
+    run: Callable[[], LoginStep]
+
+
 class Login(Protocol):
     """One authentication of a client."""
 
-    def respond(self, message: Buffer) -> LoginStep:
+    def respond(self, message: Buffer) -> LoginStep | SlowStep:
         """Take the client's next message. Raises :class:`LoginError` if the client is not who it says it is."""
         ...
+
+
+#: Runs a slow step outside the loop. The result is a step, or the error of the login.
+RunSlow = Callable[[Callable[[], LoginStep]], "Deferred[LoginStep | LoginError]"]
+
+
+def run_at_once(run: Callable[[], LoginStep]) -> Deferred[LoginStep | LoginError]:
+    """Run a slow step in this thread."""
+    return Deferred.of(outcome_of(run))
+
+
+def outcome_of(run: Callable[[], LoginStep]) -> LoginStep | LoginError:
+    """Run a slow step. Return its result or its error."""
+    try:
+        return run()
+    except LoginError as error:
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +159,9 @@ class Logins:
         find: returns the SCRAM credential of a user.
         secret: the secret of the cluster, from which salts of unknown users are derived.
         by_token: makes a login by OAUTHBEARER. None: the broker accepts no tokens.
+
+    Attributes:
+        run_slow: runs slow steps.
     """
 
     def __init__(
@@ -138,7 +170,9 @@ class Logins:
         find: FindCredential,
         secret: bytes,
         by_token: Callable[[], Login] | None = None,
+        run_slow: RunSlow = run_at_once,
     ) -> None:
+        self.run_slow = run_slow
         self._by_token = by_token
         self._plain = plain
         self._find = find
@@ -186,49 +220,53 @@ class PlainUsers:
 
     Args:
         users: passwords by name.
-        fits_changed: tells whether a password is that of a user whose credentials have changed since the start. None:
-            they have not.
+        fits_changed: returns the check of a password of a user whose credentials have changed since the start. It
+            hashes the password often. None: they have not changed.
     """
 
     def __init__(
-        self, users: Mapping[str, str], fits_changed: Callable[[str, bytes], bool | None] = lambda name, password: None
+        self,
+        users: Mapping[str, str],
+        fits_changed: Callable[[str, bytes], Callable[[], bool] | None] = lambda name, password: None,
     ) -> None:
         self._users = {name: _digest(password.encode()) for name, password in users.items()}
         self._fits_changed = fits_changed
 
-    def authenticate(self, token: Buffer) -> tuple[str | None, str]:
-        """Check a PLAIN message (RFC 4616). Return the user's name (None if the check failed), and the problem."""
+    def authenticate(self, token: Buffer) -> LoginStep | SlowStep:
+        """Check a PLAIN message (RFC 4616). Raises :class:`LoginError` if it is not that of a user."""
         parts = bytes(token).split(b"\0")
         if len(parts) != 3:
-            return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
+            raise LoginError("Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts)))
         try:
             authorization, user, password = parts[0].decode(), parts[1].decode(), parts[2]
         except UnicodeDecodeError:
-            return None, "Invalid SASL/PLAIN response: it is not UTF-8"
+            raise LoginError("Invalid SASL/PLAIN response: it is not UTF-8") from None
         if not user:
-            return None, "Authentication failed: username not specified"
+            raise LoginError("Authentication failed: username not specified")
         if not password:
-            return None, "Authentication failed: password not specified"
-        # The comparison takes the same time for each name and each length.
-        known = self._users.get(user)
-        fits = hmac.compare_digest(_NOBODY if known is None else known, _digest(password))
-        changed = None if known is None else self._fits_changed(user, password)
-        if known is None or not (fits if changed is None else changed):
-            return None, "Authentication failed: Invalid username or password"
-        if authorization not in ("", user):
-            return None, "Authentication failed: Client requested an authorization id that is different from username"
-        return user, ""
+            raise LoginError("Authentication failed: password not specified")
+        # The same steps for each name, so that their time does not tell which names there are.
+        fits = hmac.compare_digest(self._users.get(user, _NOBODY), _digest(password))
+        changed = self._fits_changed(user, password)
+        if changed is not None:
+            return SlowStep(lambda: _finished(user, authorization, changed()))
+        return _finished(user, authorization, fits)
+
+
+def _finished(user: str, authorization: str, fits: bool) -> LoginStep:
+    if not fits:
+        raise LoginError("Authentication failed: Invalid username or password")
+    if authorization not in ("", user):
+        raise LoginError("Authentication failed: Client requested an authorization id that is different from username")
+    return LoginStep(b"", user)
 
 
 class _PlainLogin:
     def __init__(self, users: PlainUsers) -> None:
         self._users = users
 
-    def respond(self, message: Buffer) -> LoginStep:
-        user, problem = self._users.authenticate(message)
-        if user is None:
-            raise LoginError(problem)
-        return LoginStep(b"", user)
+    def respond(self, message: Buffer) -> LoginStep | SlowStep:
+        return self._users.authenticate(message)
 
 
 class ScramLogin:

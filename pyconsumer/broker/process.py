@@ -22,8 +22,10 @@ from pyconsumer.acls import AclBinding
 from pyconsumer.background_log import Log, background
 from pyconsumer.broker.access.authorizer import STANDARD_AUTHORIZER
 from pyconsumer.broker.access.store import acl_from_json
+from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.console_log import log_to_stderr
-from pyconsumer.broker.host import REGISTRY, ClusterHost, ClusterOptions
+from pyconsumer.broker.host import REGISTRY, ClusterHost, ClusterOptions, has_tokens, token_settings
+from pyconsumer.broker.listener_addresses import LISTENERS, addresses_of
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.steps import take_steps
 from pyconsumer.errors import KafkaError
@@ -46,8 +48,11 @@ def run_broker(
     schema_registry: int | None = None,
     users: Mapping[str, str] | None = None,
     acls: Sequence[AclBinding] | None = None,
+    quotas: Mapping[QuotaEntity, Mapping[str, float | None]] | None = None,
+    oauth: Mapping[str, object] | None = None,
     cert_file: str | os.PathLike[str] | None = None,
     key_file: str | os.PathLike[str] | None = None,
+    client_ca_file: str | os.PathLike[str] | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> int:
     """Run a cluster in this process until SIGTERM or SIGINT. Then stop it cleanly and return 0.
@@ -57,13 +62,17 @@ def run_broker(
         brokers: the number of brokers. All run in this process.
         data_dir: the folder for the data. None: a temporary folder that is removed at the end. ``":memory:"``: no
             files.
-        config: broker settings by Kafka's names.
+        config: broker settings by Kafka's names. ``listeners`` takes the place of ``host`` and ``port``, and further
+            brokers take the next ports of each listener. ``advertised.listeners`` says where clients find them.
         advertised_host: a name or address by which all clients reach this machine. By default it is ``host``. If
             ``host`` means all addresses, it is ``localhost``, which works only for clients on this machine.
         schema_registry: the port of a Schema Registry. 0 picks a free one, None runs none. Its URL is printed.
         users: passwords by name, at least one. Clients must then log in by SASL PLAIN or SCRAM. None: no login.
         acls: rules for what users may do. With a list, even an empty one, everything else is denied.
+        quotas: bounds of what clients may do, which are set at each start.
+        oauth: settings for tokens by Kafka's names without ``sasl.oauthbearer.``.
         cert_file, key_file: PEM files for TLS. The certificate's file may also contain the key.
+        client_ca_file: a PEM file with the authority of the clients' certificates.
         announce: called with ``HOST:PORT[,...]`` when requests are served. By default it prints ``listening on ...``.
 
     Raises:
@@ -73,21 +82,27 @@ def run_broker(
     if advertised_host is None and host in ("0.0.0.0", "::"):
         advertised_host = "localhost"
     folder = None if data_dir == ":memory:" else Path(data_dir or tempfile.mkdtemp(prefix="pyconsumer-broker-"))
-    listener = ("" if users is None else "SASL_") + ("PLAINTEXT" if cert_file is None else "SSL")
-    ports = [{listener: port + node if port else 0} for node in range(brokers)]
+    settings = token_settings(oauth or {}) | dict(config or {})
+    by_login = users is not None or has_tokens(settings)
+    own = addresses_of(LISTENERS, BrokerConfig(settings).listeners(LISTENERS)) or {
+        ("SASL_" if by_login else "") + ("PLAINTEXT" if cert_file is None else "SSL"): Address(host, port)
+    }
+    ports = [{name: at.port + node if at.port else 0 for name, at in own.items()} for node in range(brokers)]
     if schema_registry and ports:
         ports[0][REGISTRY] = schema_registry
     options = ClusterOptions(
         brokers=brokers,
         data_dir=folder,
-        config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | dict(config or {}),
-        listeners=(listener,),
+        config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER}) | settings,
+        listeners=tuple(own),
         security=SecurityConfig(
             cert_file=None if cert_file is None else os.path.abspath(cert_file),
             key_file=None if key_file is None else os.path.abspath(key_file),
+            client_ca_file=None if client_ca_file is None else os.path.abspath(client_ca_file),
             users=dict(users or {}),
         ),
         acls=tuple(acls or ()),
+        quotas=quotas or {},
         host=host,
         advertised_host=advertised_host,
         ports=ports,
@@ -122,7 +137,10 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
         if options.schema_registry:
             address = Address(options.advertised_host or options.host, host.ports()[0][REGISTRY])
             print(f"schema registry at http://{address}", flush=True)
-        announce(",".join(str(node.address) for node in host.endpoints(options.listeners[0])))
+        first, *others = (",".join(str(node.address) for node in host.endpoints(name)) for name in options.listeners)
+        for name, addresses in zip(options.listeners[1:], others, strict=True):
+            print(f"listener {name} at {addresses}", flush=True)
+        announce(first)
 
     starting = asyncio.ensure_future(start())
     signalled = asyncio.ensure_future(ended.wait())

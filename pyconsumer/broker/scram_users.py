@@ -179,18 +179,32 @@ class ScramUsers:
             _log.warning("the credentials of %r have changed; the password of the start is set again at the next", name)
         return results
 
-    def fits_changed(self, name: str, password: bytes) -> bool | None:
-        """Return whether a password is that of a user whose credentials have changed. None: they have not.
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to an earlier :meth:`snapshot`. Raises ``OSError`` if the change could not be stored."""
+        before = ScramUsers(self._save)
+        before.load(state)
+        earlier = before._users
+        names = {**self._users, **earlier}
+        self._replace({name: earlier.get(name, {}) for name in names if earlier.get(name) != self._users.get(name)})
+        self._changed.clear()
 
-        A user who was deleted has none, so that no password fits.
+    def fits_changed(self, name: str, password: bytes) -> Callable[[], bool] | None:
+        """Return the check of a password of a user whose credentials have changed. None: they have not.
+
+        The check may run in any thread. A user who was deleted has no credentials, so that no password fits.
         """
         if name not in self._changed:
             return None
-        try:
-            text = password.decode()
-        except UnicodeDecodeError:
-            return False
-        return any(credential.fits(one, text) for one, credential in self._users.get(name, {}).items())
+        credentials = self._users.get(name, {})
+
+        def fits() -> bool:
+            try:
+                text = password.decode()
+            except UnicodeDecodeError:
+                return False
+            return any(credential.fits(one, text) for one, credential in credentials.items())
+
+        return fits
 
     def _after(self, item: ScramDeletion | ScramUpsertion) -> dict[ScramMechanism, ScramCredential]:
         """Return the user's credentials after a change."""

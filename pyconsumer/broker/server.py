@@ -8,15 +8,18 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final
 
-from pyconsumer.background_log import Log
+from pyconsumer.background_log import Log, stay_in_background
 from pyconsumer.broker.access.authorizer import java_address
 from pyconsumer.broker.access.meters import Rate
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
+from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.login_bounds import FailedLogins, PendingLogins
-from pyconsumer.broker.logins import Login, Logins, PlainUsers
+from pyconsumer.broker.logins import Login, LoginError, Logins, LoginStep, PlainUsers, outcome_of
 from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.principal_rules import PrincipalRules
@@ -81,6 +84,7 @@ class BrokerServer:
             self._close_pending,
         )
         self._login_check: asyncio.TimerHandle | None = None
+        self._hasher: ThreadPoolExecutor | None = None
         self._accept_rate = Rate(_RATE_WINDOWS, 1.0)
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
@@ -99,7 +103,7 @@ class BrokerServer:
         if protocol.startswith("SASL") and self._logins is None:
             controller, security = self.broker.controller, self._security
             plain = PlainUsers({**security.sasl_users, **security.users}, controller.scram.fits_changed)
-            self._logins = Logins(plain, controller.scram.find, controller.scram.secret, self._by_token)
+            self._logins = Logins(plain, controller.scram.find, controller.scram.secret, self._by_token, self._run_slow)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
         if held is None:
@@ -173,7 +177,7 @@ class BrokerServer:
         connection = ClientConnection(self, sock, name, f"/{host}", session, tls)
         self._connections.add(connection)
         if needs_login or tls is not None:
-            self._pending.add(connection, self.loop.time())
+            self._pending.add(connection, host, self.loop.time())
             if self._login_check is None:
                 self._check_logins()
 
@@ -195,6 +199,20 @@ class BrokerServer:
     def login_failed(self, connection: ClientConnection) -> None:
         """Take note of a failed login."""
         self._failed.add(connection.client_host, self.loop.time())
+
+    def _run_slow(self, run: Callable[[], LoginStep]) -> Deferred[LoginStep | LoginError]:
+        """Run a slow step of a login in another thread, one at a time."""
+        if self._hasher is None:
+            self._hasher = ThreadPoolExecutor(1, "pyconsumer-logins", stay_in_background)
+        found: Deferred[LoginStep | LoginError] = Deferred()
+
+        def work() -> None:
+            outcome = outcome_of(run)
+            with suppress(RuntimeError):  # the loop has been closed
+                self.loop.call_soon_threadsafe(found.set, outcome)
+
+        self._hasher.submit(work)
+        return found
 
     def _check_logins(self) -> None:
         due = self._pending.close_late(self.loop.time())
@@ -259,6 +277,9 @@ class BrokerServer:
         if self._login_check is not None:
             self._login_check.cancel()
             self._login_check = None
+        if self._hasher is not None:
+            self._hasher.shutdown(wait=False, cancel_futures=True)
+            self._hasher = None
         for listener in self._listeners:
             self.loop.remove_reader(listener)
             listener.close()

@@ -55,7 +55,10 @@ class TokenError(Exception):
 
 
 class VerifiedToken(NamedTuple):
-    """A token that was accepted: its user, the time of its end (ms since 1970), and its scopes."""
+    """A token that was accepted: its user, the time of its end (ms since 1970), and its scopes.
+
+    The end of a token that is accepted only because clocks may differ is the end of that difference.
+    """
 
     user: str
     expires_ms: int
@@ -187,7 +190,11 @@ class TokenChecker:
         user = claims.get(rules.user_claim)
         if not isinstance(user, str) or not user.strip():
             raise TokenError(f"it has no user ({rules.user_claim})")
-        return VerifiedToken(user.strip(), math.floor(expires * 1000), _scopes(claims.get(rules.scope_claim)))
+        if (
+            expires <= now_s
+        ):  # the issuer's clock may be behind: without this, the session would end at its first request
+            expires += rules.skew_s
+        return VerifiedToken(user.strip(), math.ceil(expires * 1000), _scopes(claims.get(rules.scope_claim)))
 
 
 class OAuthLogin:

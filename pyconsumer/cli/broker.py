@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from pyconsumer.cli.options import files_and_pairs
+
+if TYPE_CHECKING:
+    from pyconsumer.quotas import QuotaEntity
 
 __all__ = ["command"]
 
@@ -17,6 +22,52 @@ def _only_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _open_listeners(host: str, config: Mapping[str, str], default: str) -> dict[str, str]:
+    """Return the protocol of each address that other machines can reach. ``default`` is that of ``host``."""
+    from pyconsumer.broker.config import BrokerConfig
+    from pyconsumer.broker.listener_addresses import LISTENERS, addresses_of
+
+    settings = BrokerConfig(config)
+    own = addresses_of(LISTENERS, settings.listeners(LISTENERS))
+    found = {address.host or "0.0.0.0": settings.protocol(name) for name, address in own.items()} or {host: default}
+    return {name: protocol for name, protocol in found.items() if not _only_this_machine(name)}
+
+
+def _warn(protocols: Mapping[str, str]) -> None:
+    """Warn if other machines can reach the broker.
+
+    Args:
+        protocols: by address.
+    """
+    if not protocols:
+        return
+    has_login = all(protocol.startswith("SASL") for protocol in protocols.values())
+    has_tls = all(protocol.endswith("SSL") for protocol in protocols.values())
+    danger = (
+        f"without authentication{'' if has_tls else ' or encryption'}: anybody who can reach this machine can read and"
+        " change all data."
+        if not has_login
+        else "which is made for development and tests."
+        if has_tls
+        else "without encryption: anybody on the network can read what clients send and receive."
+    )
+    click.echo(
+        f"Warning: the broker listens on {', '.join(protocols)} {danger} Use --host 127.0.0.1 unless you trust the"
+        " network.",
+        err=True,
+    )
+
+
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, separator, value = text.partition("=")
+        if not separator or not name or not value:
+            raise click.UsageError(f"--oauth {text}: write it like jwks.endpoint.url=https://login.example.org/keys")
+        found[name] = value
+    return found
 
 
 @click.command(
@@ -52,6 +103,26 @@ def _only_this_machine(host: str) -> bool:
 @click.option("--tls-cert", metavar="FILE", help="A PEM file with a certificate: clients must use TLS.")
 @click.option("--tls-key", metavar="FILE", help="The PEM file with its key, if it is another one.")
 @click.option(
+    "--tls-client-ca",
+    metavar="FILE",
+    help="A PEM file with an authority: clients must have a certificate of it, unless ssl.client.auth says otherwise.",
+)
+@click.option(
+    "--listener",
+    "listeners",
+    metavar="NAME://HOST:PORT",
+    multiple=True,
+    help="A listener, instead of --host and --port, such as SASL_SSL://0.0.0.0:9093; may be repeated. Its name is a "
+    "security protocol, or is in listener.security.protocol.map.",
+)
+@click.option(
+    "--advertised-listener",
+    "advertised",
+    metavar="NAME://HOST:PORT",
+    multiple=True,
+    help="Where clients reach a listener, if it is another address; may be repeated.",
+)
+@click.option(
     "--users",
     "users_file",
     metavar="FILE",
@@ -65,6 +136,22 @@ def _only_this_machine(host: str) -> bool:
     help="A rule for what users may do, such as 'alice: READ topic orders', or a file of them; may be repeated. "
     "Everything else is denied.",
 )
+@click.option(
+    "--oauth",
+    "oauth",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A setting for tokens by Kafka's name without sasl.oauthbearer., such as jwks.endpoint.url=https://...: "
+    "clients must log in by SASL OAUTHBEARER; may be repeated.",
+)
+@click.option(
+    "--quota",
+    "quotas",
+    metavar="QUOTA",
+    multiple=True,
+    help="A quota such as 'user=alice producer_byte_rate=1000000', also with client-id= or ip=, <default> for all; may "
+    "be repeated.",
+)
 @click.option("--config-file", metavar="FILE", help="The same as --config FILE.")
 def command(
     port: int,
@@ -77,32 +164,29 @@ def command(
     config_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
+    tls_client_ca: str | None,
+    listeners: tuple[str, ...],
+    advertised: tuple[str, ...],
     users_file: str | None,
     rules: tuple[str, ...],
+    oauth: tuple[str, ...],
+    quotas: tuple[str, ...],
 ) -> int:
     from pyconsumer.broker import run_broker
 
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key needs --tls-cert: the broker has no TLS without a certificate")
-    if not _only_this_machine(host):
-        open_to_all = "anybody who can reach this machine can read and change all data."
-        danger = (
-            f"without authentication{' or encryption' if tls_cert is None else ''}: {open_to_all}"
-            if users_file is None
-            else "without encryption: anybody on the network can read what clients send and receive."
-            if tls_cert is None
-            else "which is made for development and tests."
-        )
-        click.echo(
-            f"Warning: the broker listens on {host} {danger} Use --host 127.0.0.1 unless you trust the network.",
-            err=True,
-        )
     files, config = settings
     for path in reversed([*files, *([] if config_file is None else [config_file])]):
         from pyconsumer.settings.properties import read_properties
 
         config = {name: value for name, (value, _) in read_properties(path).items()} | config
-
+    for name, given in (("listeners", listeners), ("advertised.listeners", advertised)):
+        if given:
+            config[name] = ",".join(given)
+    tokens = _pairs(oauth)
+    login = "SASL_" if users_file is not None or tokens else ""
+    _warn(_open_listeners(host, config, login + ("PLAINTEXT" if tls_cert is None else "SSL")))
     users = None
     if users_file is not None:
         from pyconsumer.settings.properties import read_properties
@@ -122,6 +206,13 @@ def command(
 
         acls = rules_from(rules)
 
+    bounds: dict[QuotaEntity, dict[str, float | None]] = {}
+    if quotas:
+        from pyconsumer.cli.quotas import quota_from
+
+        for entity, values in map(quota_from, quotas):
+            bounds.setdefault(entity, {}).update(values)
+
     return run_broker(
         host=host,
         port=port,
@@ -132,6 +223,9 @@ def command(
         schema_registry=schema_registry,
         users=users,
         acls=acls,
+        quotas=bounds,
+        oauth=tokens,
         cert_file=tls_cert,
         key_file=tls_key,
+        client_ca_file=tls_client_ca,
     )

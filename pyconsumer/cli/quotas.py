@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import click
 
 from pyconsumer.admin import DEFAULT_ENTITY, KafkaAdminClient, QuotaEntity
 from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, show_list
+from pyconsumer.quotas import CLIENT_ID, IP, USER
 
-__all__ = ["command"]
+__all__ = ["command", "quota_from"]
 
 
 @click.group(help="List, set and remove quotas of users, client ids and addresses.")
@@ -55,6 +56,34 @@ def _wanted(**names: str | bool | None) -> QuotaEntity:
     if entity is None:
         raise click.UsageError("name the clients: --user, --client-id, --ip, or --default-user and so on")
     return entity
+
+
+def quota_from(text: str) -> tuple[QuotaEntity, dict[str, float | None]]:
+    """Return the quota in an argument such as ``user=alice client-id=<default> producer_byte_rate=1000``."""
+    names: dict[str, str] = {}
+    keys: list[str] = []
+    for part in text.split():
+        kind, found, name = part.partition("=")
+        if kind not in (USER, CLIENT_ID, IP):
+            keys.append(part)
+        elif not found or not name or kind in names:
+            raise click.UsageError(f"quota {text!r}: {part!r} is no name of a client, or the second one")
+        else:
+            names[kind] = DEFAULT_ENTITY if name == "<default>" else name
+    if not names or not keys:
+        raise click.UsageError(f"quota {text!r}: write it like 'user=alice producer_byte_rate=1000000'")
+    return QuotaEntity(names.get(USER), names.get(CLIENT_ID), names.get(IP)), _values(keys)
+
+
+def _values(keys: Iterable[str]) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    for pair in keys:
+        key, _, text = pair.partition("=")
+        try:
+            values[key] = float(text)
+        except ValueError:
+            raise click.UsageError(f"{pair!r} does not have the form KEY=NUMBER") from None
+    return values
 
 
 def _row(entity: QuotaEntity) -> dict[str, str | None]:
@@ -115,14 +144,7 @@ def set_quotas(
     The keys are producer_byte_rate, consumer_byte_rate, request_percentage and controller_mutation_rate. An address has
     connection_creation_rate.
     """
-    values: dict[str, float | None] = {}
-    for pair in keys:
-        key, _, text = pair.partition("=")
-        try:
-            values[key] = float(text)
-        except ValueError:
-            raise click.UsageError(f"{pair!r} does not have the form KEY=NUMBER") from None
-    _change(_wanted(**names), values, client_options(servers, settings), timeout_ms, dry_run, json_output)
+    _change(_wanted(**names), _values(keys), client_options(servers, settings), timeout_ms, dry_run, json_output)
 
 
 @command.command("remove")

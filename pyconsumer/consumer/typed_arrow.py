@@ -39,7 +39,7 @@ def typed_columns(deserializer: Any, side: str) -> Any:
     """
     columns = getattr(deserializer, "columns", None)
     if not callable(columns) or isinstance(deserializer, type):
-        raise TypeError(f"poll_arrow({side}=...) takes an AvroDeserializer or a JSONDeserializer, not {deserializer!r}")
+        raise TypeError(f"poll_arrow({side}=...) takes a deserializer of a registry's schemas, not {deserializer!r}")
     return columns(side)
 
 

@@ -6,13 +6,17 @@ A header that cannot be decoded, or that the propagator refuses, is ignored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from opentelemetry import propagate, trace
-from opentelemetry.context import Context
+from opentelemetry import baggage, propagate, trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context, get_current
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["MOST_RECORDS", "context_of", "contexts_of", "with_context"]
+__all__ = ["MOST_RECORDS", "context_of", "contexts_of", "with_context", "with_dropped"]
 
 #: The headers of at most this many records are read for the links of a span.
 MOST_RECORDS: Final = 128
@@ -32,6 +36,27 @@ def with_context(headers: Any, context: Context | None) -> Any:
     if _TRACE_PARENT in names:  # the state belongs to the parent
         found.pop(_TRACE_STATE, None)
     return given + [(name, value.encode()) for name, value in found.items() if name not in names]
+
+
+def with_dropped(headers: Any, trace_id: int, span_id: int, flags: int, state: Any) -> Any:
+    """Return the headers with the context of a span that is not recorded, below the current context.
+
+    With the usual propagators it is written here, without the objects that they need.
+    """
+    context = get_current()
+    if headers or state or not _is_usual(propagate.get_global_textmap()) or (context and baggage.get_all(context)):
+        given = trace.SpanContext(trace_id, span_id, False, trace.TraceFlags(flags), state)
+        return with_context(headers, trace.set_span_in_context(trace.NonRecordingSpan(given)))
+    return [(_TRACE_PARENT, b"00-%032x-%016x-%02x" % (trace_id, span_id, flags))]
+
+
+@lru_cache(1)
+def _is_usual(propagator: object) -> bool:
+    """Return whether a propagator writes the context of W3C, and besides that baggage alone."""
+    kinds = [type(propagator)]
+    if kinds == [CompositePropagator]:
+        kinds = [type(one) for one in vars(propagator).get("_propagators", ())]
+    return TraceContextTextMapPropagator in kinds and {*kinds} <= {TraceContextTextMapPropagator, W3CBaggagePropagator}
 
 
 def context_of(headers: Any, base: Context) -> Context:

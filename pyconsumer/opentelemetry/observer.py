@@ -5,9 +5,10 @@ Rules
 1. No exception leaves it: a failure is logged once, and the client works on.
 2. The headers of records are read only for a span that is recorded. So samplers see no links: they are added after
    the decision, up to :data:`~pyconsumer.opentelemetry.context.MOST_RECORDS` records' of them.
-3. For a poll the sampler of the SDK is asked first, once. Only if it takes the span, one is started with its decision
-   and its trace id (:class:`.asking.Asking`). The SDK would make ids and a context for a dropped span, too.
-4. Attributes that repeat are made once (:meth:`Observer.attributes`), for a poll costs little more than this.
+3. For a poll and a send the sampler of the SDK is asked first, once. Only if it takes the span, one is started with its
+   decision and its trace id (:class:`.asking.Asking`). A send whose span is dropped sends its context all the same, and
+   nobody waits for its outcome.
+4. Attributes that repeat are made once (:meth:`Observer.labels`), for a poll costs little more than this.
 5. A span of ``send`` ends in the producer's thread, when the record is acknowledged.
 """
 
@@ -29,8 +30,8 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 
 from pyconsumer.opentelemetry import names
-from pyconsumer.opentelemetry.asking import asking
-from pyconsumer.opentelemetry.context import MOST_RECORDS, context_of, contexts_of, with_context
+from pyconsumer.opentelemetry.asking import Dropped, asking, parent_of
+from pyconsumer.opentelemetry.context import MOST_RECORDS, context_of, contexts_of, with_context, with_dropped
 from pyconsumer.structs import RecordMetadata, TopicPartition
 from pyconsumer.telemetry import Client, Sending
 
@@ -92,19 +93,19 @@ class Observer:
         self.renamed = renamed
         self.meters = None if meter is None else _Instruments(meter)
         self.measured = functools.lru_cache(_CACHED)(self._measured)
-        self.attributes = functools.lru_cache(_CACHED)(self._attributes)
+        self.labels = functools.lru_cache(_CACHED)(self._labels)
 
-    def _attributes(
-        self, client: Client, operation: str, topic: str | None, partition: int | None = None, error: str | None = None
-    ) -> dict[str, Any]:
-        """Return the attributes of a span, which nobody changes."""
-        found: dict[str, Any] = dict(self.measured(client, operation, topic, error))
+    def _labels(
+        self, client: Client, operation: str, topic: str | None, partition: int | None
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the name and the attributes of a span, which nobody changes."""
+        found: dict[str, Any] = dict(self.measured(client, operation, topic, None))
         found[names.CLIENT_ID] = client.client_id
         if partition is not None:
             found[names.PARTITION] = str(partition)
         if client.cluster_id:
             found.update((one.cluster_id, client.cluster_id) for one in self.renamed)
-        return found
+        return operation if topic is None else f"{operation} {topic}", found
 
     def _measured(self, client: Client, operation: str, topic: str | None, error: str | None) -> dict[str, Any]:
         """Return the attributes of a measurement: those with few values."""
@@ -134,23 +135,27 @@ class Observer:
         """Start a span. Return None if no spans are made."""
         if self.tracer is None or self.drops(context):
             return None
-        return self.tracer.start_span(
-            operation if topic is None else f"{operation} {topic}",
-            context,
-            kind,
-            self.attributes(client, operation, topic, partition),
-            links or None,
-            began_ns,
-        )
+        name, attributes = self.labels(client, operation, topic, partition)
+        return self.tracer.start_span(name, context, kind, attributes, links or None, began_ns)
 
-    def start_receive(
-        self, client: Client, topic: str | None, partition: int | None, began_ns: int | None
-    ) -> Span | None:
+    def start_receive(self, client: Client, topic: str | None, partition: int | None, seconds: float) -> Span | None:
         """Start the span of a poll. Return None if no spans are made, or the sampler drops it (rule 3)."""
-        if self._asking is None or self._drops_roots:
-            return self.start(client, "receive", topic, partition, began_ns=began_ns)
-        name = "receive" if topic is None else f"receive {topic}"
-        return self._asking.start(name, SpanKind.CLIENT, self.attributes(client, "receive", topic, partition), began_ns)
+        if self._asking is None:
+            return self.start(client, "receive", topic, partition, began_ns=_began_ns(seconds))
+        if self._asking.drops_now():
+            return None
+        name, attributes = self.labels(client, "receive", topic, partition)
+        span = self._asking.start(name, SpanKind.CLIENT, attributes, seconds=seconds)
+        return None if isinstance(span, Dropped) else span
+
+    def start_send(
+        self, client: Client, topic: str, partition: int | None, links: Sequence[Link] = ()
+    ) -> Span | Dropped | None:
+        """Start the span of a send. Return its context if the sampler drops it, None if no spans are made (rule 3)."""
+        if self._asking is None or self.drops(None):
+            return self.start(client, "send", topic, partition, kind=SpanKind.PRODUCER, links=links)
+        name, attributes = self.labels(client, "send", topic, partition)
+        return self._asking.start(name, SpanKind.PRODUCER, attributes, links, carries=True)
 
     def drops(self, context: Context | None) -> bool:
         """Return whether no span is made in a context. None stands for the current one."""
@@ -172,22 +177,21 @@ class Observer:
 
     # -- polls -------------------------------------------------------------------------------------------------------
 
-    @_quiet
     def received(self, client: Client, polled: Mapping[TopicPartition, Sequence[Any]], seconds: float) -> None:
-        if self._drops_roots and self.meters is None and not _has_parent(None):
-            return
-        counts = None
-        if self.meters is not None or len(polled) > 1:
-            counts = [(tp, len(records)) for tp, records in polled.items()]
-            span = self._received(client, counts, seconds)
-        else:  # the short way of a poll that may cost little more than this
-            (tp,) = polled
-            span = self.start_receive(client, tp.topic, tp.partition, _began_ns(seconds))
-        if span is not None and span.is_recording():
-            if counts is None:
-                span.set_attribute(names.BATCH_SIZE, sum(map(len, polled.values())))
-            _link(span, (record.headers for records in polled.values() for record in records))
-            span.end()
+        try:
+            if self.meters is not None or len(polled) > 1:
+                span = self._received(client, [(tp, len(records)) for tp, records in polled.items()], seconds)
+            else:  # the short way of a poll that may cost little more than this
+                (tp,) = polled
+                span = self.start_receive(client, tp.topic, tp.partition, seconds)
+                if span is not None:
+                    span.set_attribute(names.BATCH_SIZE, len(polled[tp]))
+            if span is not None:
+                if span.is_recording():
+                    _link(span, (record.headers for records in polled.values() for record in records))
+                span.end()
+        except Exception:
+            _failed()
 
     @_quiet
     def columns_received(
@@ -208,7 +212,7 @@ class Observer:
         for topic, count in by_topic.items():
             self.count(client, "receive", topic, count)
         partition = counts[0][0].partition if len({tp for tp, _ in counts}) == 1 else None
-        span = self.start_receive(client, only, partition, _began_ns(seconds))
+        span = self.start_receive(client, only, partition, seconds)
         if span is not None and span.is_recording():
             span.set_attribute(names.BATCH_SIZE, sum(by_topic.values()))
         return span
@@ -217,7 +221,7 @@ class Observer:
     def fetch_begun(self, client: Client, records: Sequence[Any], seconds: float) -> None:
         topic, partition = records[0].topic, records[0].partition
         self.measure(client, "receive", topic, seconds)
-        span = self.start_receive(client, topic, partition, _began_ns(seconds))
+        span = self.start_receive(client, topic, partition, seconds)
         if span is not None:
             if span.is_recording():
                 _link(span, (record.headers for record in records))
@@ -285,30 +289,57 @@ class Observer:
         tombstone: bool = False,
         partition: Any = None,
     ) -> Sending | None:
-        sending = _Sending(self, client, topic, 1, headers)
+        if self.meters is None and self.drops(None):
+            return None
+        span = None
         try:
             number = partition if isinstance(partition, int) else None
             links = [Link(one) for one in contexts_of([headers])] if headers else ()  # set by the application
-            span = self.start(client, "send", topic, number, kind=SpanKind.PRODUCER, links=links)
-            if span is not None:
-                sending.begin(span, carries=True)
-                if span.is_recording():
-                    self.describe(span, key, tombstone=tombstone)
+            span = self.start_send(client, topic, number, links)
         except Exception:
             _failed()
-        return None if sending.span is None and self.meters is None else sending
+        return self._begun(span, client, topic, 1, headers, (key, tombstone))
 
-    def sending_many(self, client: Client, topic: str, count: int, *, carries: bool = False) -> Sending:
-        sending = _Sending(self, client, topic, count, None)
+    def sending_many(self, client: Client, topic: str, count: int, *, carries: bool = False) -> Sending | None:
+        span = None
         try:
-            kind = SpanKind.PRODUCER if carries else SpanKind.CLIENT
-            span = self.start(client, "send", topic, kind=kind)
-            if span is not None:
-                sending.begin(span, carries=carries and span.is_recording())
+            span = self.start_send(client, topic, None) if carries else self.start(client, "send", topic)
+            if span is not None and not isinstance(span, Dropped):
                 span.set_attribute(names.BATCH_SIZE, count)
         except Exception:
             _failed()
-        return sending
+        return self._begun(span, client, topic, count, None if carries else ())
+
+    def _begun(
+        self,
+        span: Span | Dropped | None,
+        client: Client,
+        topic: str,
+        count: int,
+        headers: Any,
+        described: tuple[Any, bool] | None = None,
+    ) -> Sending | None:
+        """Return the observation of a call, None if there is nothing to observe.
+
+        Args:
+            headers: of the application. An empty tuple if none can be sent.
+            described: the key of a single record, and whether it is a tombstone.
+        """
+        recorded = None if isinstance(span, Dropped) else span
+        try:
+            if isinstance(span, Dropped):
+                headers = with_dropped(headers, *span)
+                if self.meters is None:
+                    return _Carried(headers)
+            elif span is not None and headers != ():
+                headers = with_context(headers, trace.set_span_in_context(span))
+            if recorded is not None and described is not None and recorded.is_recording():
+                self.describe(recorded, described[0], tombstone=described[1])
+        except Exception:
+            _failed()
+        if recorded is None and self.meters is None:
+            return None
+        return _Sending(self, client, topic, count, headers, recorded)
 
     def describe(self, span: Span, key: Any, *, tombstone: bool) -> None:
         """Set the attributes of a single record."""
@@ -337,20 +368,32 @@ class _Instruments:
         )
 
 
+class _Carried:
+    """A ``send`` whose span is dropped: all that is left of it are the headers."""
+
+    __slots__ = ("headers",)
+
+    ends = False
+
+    def __init__(self, headers: Any) -> None:
+        self.headers = headers
+
+    def sent(self, outcome: RecordMetadata | BaseException | None) -> None:
+        """Do nothing."""
+
+
 class _Sending:
     """A ``send`` that has begun: see :class:`pyconsumer.telemetry.Sending`."""
 
-    def __init__(self, observer: Observer, client: Client, topic: str, count: int, headers: Any) -> None:
+    ends = True
+
+    def __init__(
+        self, observer: Observer, client: Client, topic: str, count: int, headers: Any, span: Span | None
+    ) -> None:
         self._observer, self._client, self._topic, self._count = observer, client, topic, count
         self._began = time.perf_counter()
         self.headers = headers
-        self.span: Span | None = None
-
-    def begin(self, span: Span, *, carries: bool) -> None:
-        """Take the span, and put its context into the headers if ``carries``."""
         self.span = span
-        if carries:
-            self.headers = with_context(self.headers, trace.set_span_in_context(span))
 
     @_quiet
     def sent(self, outcome: RecordMetadata | BaseException | None) -> None:
@@ -469,7 +512,7 @@ def _link(span: Span, headers: Any) -> None:
 
 
 def _has_parent(context: Context | None) -> bool:
-    return trace.get_current_span(context).get_span_context().is_valid
+    return parent_of(contexts.get_current() if context is None else context) is not None
 
 
 def _kind_of(error: BaseException | None) -> str | None:

@@ -270,6 +270,19 @@ class RecordAccumulator:
             return self._busy
         return sorted(self._busy, key=lambda tp: self._queues[tp].batches[0].created_at)
 
+    def loads(self, topic: str) -> dict[int, int]:
+        """Return how many full batches wait for each partition of a topic. Partitions without one are left out.
+
+        Waiting batches grow beyond ``batch_size``, so bytes are counted.
+        """
+        found = {}
+        for tp in self._busy:
+            if tp.topic == topic:
+                size = sum(batch.memory for batch in self._queues[tp].batches)
+                if size >= self._batch_size:
+                    found[tp.partition] = size // max(1, self._batch_size)
+        return found
+
     def ready_at(self, tp: TopicPartition) -> float | None:
         """Time (monotonic seconds) at which the first batch of a partition may be sent.
 

@@ -63,6 +63,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int
     metadata_max_idle_ms: int
     partitioner: Any
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
     partitioner_ignore_keys: bool
     partitioner_rack_aware: bool
     retries: int
@@ -252,6 +254,20 @@ PRODUCER_SETTINGS: Final = Settings(
             "A function `(key bytes or None, all partitions, partitions with a leader) -> partition`. None: records "
             "with a key go by its hash, as in Java, and records without a key stay with a partition for some time "
             "(KIP-794).",
+        ),
+        Setting(
+            "partitioner_adaptive_partitioning_enable",
+            True,
+            Flag(),
+            "Send fewer records without a key to partitions for which batches wait, so that slow brokers get fewer "
+            "(KIP-794). No effect on a `partitioner` of your own.",
+        ),
+        Setting(
+            "partitioner_availability_timeout_ms",
+            0,
+            Integer(0),
+            "Records without a key avoid partitions whose broker has taken no batch for this long although some wait "
+            "(KIP-794). 0 switches this off.",
         ),
         Setting("partitioner_ignore_keys", False, Flag(), "Choose the partition as if no record had a key."),
         Setting(

@@ -177,10 +177,14 @@ class ProducerDelegate:
             future_class=future_class,
         )
         self._future_class = future_class
+        self._observed = Client(config.client_id)  # for `hooks`
         self.append = self._appender.append
         self._interceptors = ProducerInterceptors(config.interceptors)
         self.is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
-        self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
+        adaptive = {"loads": self.accumulator.loads} if config.partitioner_adaptive_partitioning_enable else {}
+        self._partitioner = DefaultPartitioner(
+            config.batch_size, ignore_keys=config.partitioner_ignore_keys, **adaptive
+        )
         self._serialize_key = serializer_of(config.key_serializer, "key")
         self._serialize_value = serializer_of(config.value_serializer, "value")
         self._refused: KafkaError | None = None
@@ -338,7 +342,10 @@ class ProducerDelegate:
         return observed_send(self.send_at_once, self.send_steps, self._client(), topic, *record)
 
     def _client(self) -> Client:
-        return Client(self.config.client_id, None, self.metadata.cluster_id)
+        found = self._observed
+        if found.cluster_id is not self.metadata.cluster_id:
+            found = self._observed = Client(self.config.client_id, None, self.metadata.cluster_id)
+        return found
 
     def _serialized_steps(
         self, topic: str, headers: Any, key: Any, value: Any, pending: PendingError
@@ -405,7 +412,7 @@ class ProducerDelegate:
                 if not self.accumulator.has_room(size):
                     return None
                 if partition is None:
-                    partition = self._partitioner.partition(topic, key, known.count, known.preferred, size)
+                    partition = self._partitioner.partition(topic, key, known.count, self._choices(known), size)
                 tp = TopicPartition(topic, partition)
                 if transactions is not None:
                     transactions.add_partition(tp)
@@ -463,8 +470,8 @@ class ProducerDelegate:
         transactions = self.transactions
         try:
             while at < len(rows):
-                if self.is_plain and not headers and (transactions is None or transactions.is_open):
-                    at = self._appender.append_many(topic, rows, row_keys, at, partition, timestamp_ms, runs)
+                if self.is_plain and (transactions is None or transactions.is_open):
+                    at = self._appender.append_many(topic, rows, row_keys, at, partition, timestamp_ms, runs, headers)
                     if at == len(rows):
                         break
                 key = None if row_keys is None else row_keys[at]
@@ -516,6 +523,13 @@ class ProducerDelegate:
             yield from self._acknowledged_steps(future)
         return future
 
+    def _choices(self, known: TopicFacts) -> Sequence[int]:
+        """Return the partitions for records without a key: not those whose broker takes nothing (KIP-794)."""
+        limit_ms = self.config.partitioner_availability_timeout_ms
+        if not limit_ms:
+            return known.preferred
+        return known.without(self.sender.idle_nodes(self.clock.now() - limit_ms / 1000))
+
     def _place_batch(
         self, topic: str, partition: int | None, records: Sequence[RecordToSend], size: int, known: TopicFacts
     ) -> ProducerBatch | None:
@@ -527,7 +541,7 @@ class ProducerDelegate:
                 if not self.accumulator.has_room(size):
                     return None
                 if partition is None:
-                    partition = self._partitioner.partition(topic, None, known.count, known.preferred, size)
+                    partition = self._partitioner.partition(topic, None, known.count, self._choices(known), size)
                 tp = TopicPartition(topic, partition)
                 if self.transactions is not None:
                     self.transactions.add_partition(tp)

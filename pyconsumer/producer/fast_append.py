@@ -73,10 +73,12 @@ class Appender:
         partition: Any,
         timestamp_ms: Any,
         runs: list[tuple[BatchResult, int, int]],
+        headers: Any = None,
     ) -> int:
         """Append records from index ``start`` on, until a decision is needed.
 
         Args:
+            headers: of each of the records.
             runs: a list to which the appended records are added. Each entry is the result of a batch, the index of the
                 first record in it, and the number of consecutive records.
 

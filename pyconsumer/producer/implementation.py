@@ -12,7 +12,7 @@ from pyconsumer.protocol.compiled import load_compiled
 __all__ = ["Appender", "BatchBuilder", "BatchResult", "BufferMemory", "FutureRecordMetadata", "ProducerBatch"]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 7
+_REVISION: Final = 8
 
 _native, _ = load_compiled("pyconsumer.producer._native", _REVISION)
 

@@ -40,7 +40,9 @@ def observed_send(
     if isinstance(headers, Iterator):
         headers = list(headers)  # they are read more than once
     sending = active.sending(client, topic, headers, key=key, tombstone=value is None, partition=partition)
-    if sending is None:
+    if sending is None or not sending.ends:
+        if sending is not None:
+            headers = sending.headers
         at_once = send_at_once(topic, value, key, headers, partition, timestamp_ms)
         return (yield from send(topic, value, key, headers, partition, timestamp_ms)) if at_once is None else at_once
     try:
@@ -67,6 +69,8 @@ def observed_send_many(
     if active is None:
         return (yield from send(None))
     sending = active.sending_many(client, topic, count, carries=carries)
+    if sending is None or not sending.ends:
+        return (yield from send(None if sending is None else sending.headers))
     try:
         records = yield from send(sending.headers)
     except BaseException as error:

@@ -161,6 +161,8 @@ class Sender:
         self._seen_metadata: tuple[int, KafkaError | None] = (-1, None)
         self._backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.leaderless: dict[TopicPartition, float] = {}
+        self._watches_nodes = config.partitioner_availability_timeout_ms > 0
+        self._waiting_since: dict[int, float] = {}  # nodes that take nothing although batches wait for them
         self._in_flight: dict[int, int] = {}
         self._producer: tuple[int, int] | None = None
         self._producer_request: RequestFuture[ClientResponse] | None = None
@@ -375,6 +377,8 @@ class Sender:
         elif busy and self.config.enable_idempotence and not self._have_producer(now):
             self._explain(busy, self._producer_error)
             return max(now, min(until, self._producer_retry_at)) if self._producer_retry_at > now else until
+        if self._watches_nodes:
+            self._watch_nodes(busy, now)
         limit = self.config.max_in_flight_requests_per_connection
         by_node: dict[int, list[TopicPartition]] = {}
         leaderless: list[TopicPartition] = []
@@ -413,6 +417,19 @@ class Sender:
             self._send_to(node, partitions)
             until = min(until, now) if self._more_for(node, partitions) else until
         return until
+
+    def _watch_nodes(self, busy: Iterable[TopicPartition], now: float) -> None:
+        """Note since when batches wait for a node. Sending to it, and an answer of it, begin a new time."""
+        leaders = (self._metadata.leader(tp) for tp in busy)
+        nodes = {leader.leader for leader in leaders if leader is not None and leader.leader >= 0}
+        self._waiting_since = {node: self._waiting_since.get(node, now) for node in nodes}
+
+    def idle_nodes(self, limit: float) -> list[int]:
+        """Return the nodes that have taken nothing since a time (monotonic seconds) although batches wait for them.
+
+        Any thread may call this.
+        """
+        return [node for node, since in list(self._waiting_since.items()) if since < limit]
 
     def _explain(self, partitions: Iterable[TopicPartition], error: KafkaError | None) -> None:
         """Remember why the next batch of these partitions cannot be sent."""
@@ -486,6 +503,7 @@ class Sender:
 
         known = all(self._metadata.topic_id(batch.topic_partition.topic) != ZERO_UUID for batch in batches)
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        self._waiting_since.pop(node, None)
         future = self._client.send(
             node,
             ApiKey.PRODUCE,
@@ -530,6 +548,7 @@ class Sender:
         self, node: int, batches: list[ProducerBatch], names: dict[bytes, str], future: RequestFuture[ClientResponse]
     ) -> None:
         self._in_flight[node] -= 1
+        self._waiting_since.pop(node, None)
         now = self._clock.now()
         if future.exception is not None:
             for batch in batches:

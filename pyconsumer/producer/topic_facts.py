@@ -41,3 +41,10 @@ class TopicFacts:
         if near is not None:
             self.preferred = [item.partition for item in metadata if item.leader in near] or self.available
         self.error = error
+
+    def without(self, nodes: Collection[int]) -> Sequence[int]:
+        """Return the preferred partitions whose leader is none of some brokers. If there are none, all preferred."""
+        if not nodes:
+            return self.preferred
+        slow = {item.partition for item in self.metadata if item.leader in nodes}
+        return [partition for partition in self.preferred if partition not in slow] or self.preferred

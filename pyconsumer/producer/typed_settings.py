@@ -83,6 +83,16 @@ class ProducerSettings(ClientSettings, total=False):
     key go by its hash, as in Java, and records without a key stay with a partition for some time (KIP-794).
     """
 
+    partitioner_adaptive_partitioning_enable: bool
+    """Send fewer records without a key to partitions for which batches wait, so that slow brokers get fewer (KIP-794).
+    No effect on a ``partitioner`` of your own.
+    """
+
+    partitioner_availability_timeout_ms: int
+    """Records without a key avoid partitions whose broker has taken no batch for this long although some wait
+    (KIP-794). 0 switches this off.
+    """
+
     partitioner_ignore_keys: bool
     """Choose the partition as if no record had a key."""
 

@@ -42,9 +42,6 @@ R = TypeVar("R")
 
 _MOST_SELECTIONS: Final = 16
 _MOST_PENDING: Final = 16  # schemas that one part asks for at once
-_WAYS_OUT: Final = (
-    "give the deserializer a schema_str, which all values are read as, or poll these topics by consumers of their own"
-)
 
 
 class TypedColumns(Generic[R]):
@@ -63,6 +60,16 @@ class TypedColumns(Generic[R]):
         self._selections: dict[Any, Any] = {}
 
     # -- what a format defines -----------------------------------------------------------------------------------------
+
+    #: The argument that gives the schema of the result.
+    _GIVEN = "a schema_str"
+
+    @property
+    def _ways_out(self) -> str:
+        return (
+            f"give the deserializer {self._GIVEN}, which all values are read as, or poll these topics by consumers of"
+            " their own"
+        )
 
     def _parse(self, schema: Any, *, is_own: bool) -> R:
         """Parse a schema. This may wait. ``is_own``: it is the user's, and not the registry's."""
@@ -97,7 +104,7 @@ class TypedColumns(Generic[R]):
             except SchemaNotFoundError as error:
                 raise SchemaUnavailableError(
                     f"the columns of the {self._field} are not known, since a topic has no schema yet: {error}. Poll"
-                    f" again later, or {_WAYS_OUT}"
+                    f" again later, or {self._ways_out}"
                 ) from error
 
     def select(self, paths: Sequence[Sequence[str]] | None) -> Any:
@@ -127,9 +134,9 @@ class TypedColumns(Generic[R]):
                 found[topic] = owner.load_latest(topic, self._field)
             except ConfigurationError as error:
                 raise ConfigurationError(
-                    f"the columns of the topic {topic} are not known: {error}. {_WAYS_OUT}"
+                    f"the columns of the topic {topic} are not known: {error}. {self._ways_out}"
                 ) from None
-        return self._parse(common_schema(found, self._field, _WAYS_OUT, owner.FORMAT), is_own=False)
+        return self._parse(common_schema(found, self._field, self._ways_out, owner.FORMAT), is_own=False)
 
 
 def common_schema(

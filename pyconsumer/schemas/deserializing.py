@@ -153,7 +153,7 @@ class SchemaDeserializer(Generic[D]):
 
     def _typed_columns(self, side: MessageField) -> Any:
         """Return the typed columns of a side."""
-        raise TypeError(f"poll_arrow takes no {type(self).__name__}: columns of this format are not there yet")
+        raise TypeError(f"poll_arrow takes no {type(self).__name__}: it has no columns")
 
     # -- the public calls ----------------------------------------------------------------------------------------------
 

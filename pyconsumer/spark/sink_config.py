@@ -28,8 +28,6 @@ _SINK: Final = Side(
             "enable.metrics.push",
             "metric.reporters",
             "metrics.recording.level",
-            "partitioner.adaptive.partitioning.enable",
-            "partitioner.availability.timeout.ms",
             "security.providers",
         }
     ),

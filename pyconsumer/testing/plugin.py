@@ -16,13 +16,15 @@ fixture                    scope     value
 ``kafka_schema_registry``  session   the URL of the cluster's Schema Registry
 ``kafka_cluster_config``   session   the cluster's broker settings: define it in ``conftest.py`` to change them
 ``kafka_cluster_brokers``  session   the number of brokers (1): define it in ``conftest.py`` to change it
+``kafka_cluster_users``    session   passwords of users (none): define it in ``conftest.py``, see :mod:`.acl_plugin`
 =========================  ========  ==================================================================================
 
 ``@pytest.mark.kafka_topic(partitions=3, config={"cleanup.policy": "compact"})`` sets the partitions and settings of a
-test's topic.
+test's topic. ``@pytest.mark.kafka_acls("alice: READ topic orders")`` sets the rights of users, see :mod:`.acl_plugin`.
 
-After each test that uses the cluster its faults are removed, and brokers that it has killed are started again. Clients
-that these fixtures have created are closed at the end of the test, the last one first.
+After each test that uses the cluster its faults are removed, and brokers that it has killed are started again. Users,
+rules and quotas are those of the start again. Clients that these fixtures have created are closed at the end of the
+test, the last one first.
 
 No process starts, and the broker is not imported, before a test uses a fixture. The cluster is a child process,
 which ends with the test run, also if that is killed.
@@ -41,6 +43,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyconsumer.clock import RunningClock
+from pyconsumer.testing.acl_plugin import (
+    cluster_options,
+    configure,
+    kafka_cluster_users,
+    pytest_addoption,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+    rights_of,
+)
 from pyconsumer.testing.fixture_settings import CLOSE_MS, consumer_settings, producer_settings
 
 if TYPE_CHECKING:
@@ -56,12 +69,18 @@ __all__ = [
     "kafka_cluster",
     "kafka_cluster_brokers",
     "kafka_cluster_config",
+    "kafka_cluster_users",
     "kafka_consumer",
     "kafka_faults",
     "kafka_group",
     "kafka_producer",
     "kafka_schema_registry",
     "kafka_topic",
+    "pytest_addoption",
+    "pytest_runtest_makereport",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
 ]
 
 _RUN = uuid.uuid4().hex[:8]
@@ -69,12 +88,13 @@ _NUMBERS = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the plugin's mark. If pytest-asyncio is active, register the fixtures for asyncio, too."""
+    """Register the plugin's marks. If pytest-asyncio is active, register the fixtures for asyncio, too."""
     config.addinivalue_line(
         "markers",
         "kafka_topic(partitions=1, config=None): partitions and settings of the topic that the fixture kafka_topic"
         " creates",
     )
+    configure(config)
     if any(map(config.pluginmanager.hasplugin, ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin"))):
         module = importlib.import_module("pyconsumer.testing.asyncio_plugin")
         config.pluginmanager.register(module, "pyconsumer-asyncio")
@@ -98,17 +118,22 @@ def kafka_cluster_brokers() -> int:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(
-    request: pytest.FixtureRequest, kafka_cluster_config: Mapping[str, object], kafka_cluster_brokers: int
+    request: pytest.FixtureRequest,
+    kafka_cluster_config: Mapping[str, object],
+    kafka_cluster_brokers: int,
+    kafka_cluster_users: Mapping[str, str],
 ) -> Iterator[EmbeddedCluster]:
     """A running embedded cluster for the whole test run. Pass its ``bootstrap_servers`` to clients.
 
-    It has a Schema Registry if a test of this run uses :func:`kafka_schema_registry`.
+    It has a Schema Registry if a test of this run uses :func:`kafka_schema_registry`. With users it has a second
+    listener, at which they log in (:meth:`~pyconsumer.broker.EmbeddedCluster.login`).
     """
     from pyconsumer.broker import EmbeddedCluster
 
     wanted = any("kafka_schema_registry" in getattr(item, "fixturenames", ()) for item in request.session.items)
-    config = dict(kafka_cluster_config)
-    with EmbeddedCluster(brokers=kafka_cluster_brokers, config=config, schema_registry=wanted) as cluster:
+    config = ({"super.users": "User:ANONYMOUS"} if kafka_cluster_users else {}) | dict(kafka_cluster_config)
+    options = cluster_options(kafka_cluster_users)
+    with EmbeddedCluster(brokers=kafka_cluster_brokers, config=config, schema_registry=wanted, **options) as cluster:
         yield cluster
 
 
@@ -125,7 +150,9 @@ def _kafka_cluster_is_whole(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     cluster: EmbeddedCluster = request.getfixturevalue("kafka_cluster")
-    yield
+    users: Mapping[str, str] = request.getfixturevalue("kafka_cluster_users")
+    with rights_of(request, _RUN, has_users=bool(users)):
+        yield
     cluster.repair()
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Unpack
 
 from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener, AsyncKafkaConsumer
 from pyconsumer.aio.driver import LONGEST_TURN_S
-from pyconsumer.consumer.calls import LentConsumer
+from pyconsumer.aio.share_consumer import AsyncKafkaShareConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import (
     ConfigurationError,
@@ -57,7 +57,8 @@ class AsyncWorkers(WorkersBase):
             await AsyncWorkers(consumer, handle, order="key", concurrency=100).run()
 
     Args:
-        consumer: an ``AsyncKafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``.
+        consumer: an ``AsyncKafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``. Or an
+            ``AsyncKafkaShareConsumer``, with ``order=None``.
         handle: a coroutine function. It gets a record, or a batch, and may return records to send.
         timeout_ms: longest time of a call, which is then cancelled. The attempt counts as failed.
         settings: see :class:`pyconsumer.workers.Workers`. There is no ``run_in``.
@@ -71,11 +72,11 @@ class AsyncWorkers(WorkersBase):
 
     def __init__(
         self,
-        consumer: AsyncKafkaConsumer[Any, Any],
+        consumer: AsyncKafkaConsumer[Any, Any] | AsyncKafkaShareConsumer[Any, Any],
         handle: Callable[[Any], Awaitable[Any]],
         **settings: Unpack[WorkersSettings],
     ) -> None:
-        if not isinstance(consumer, AsyncKafkaConsumer):
+        if not isinstance(consumer, AsyncKafkaConsumer | AsyncKafkaShareConsumer):
             raise ConfigurationError(f"AsyncWorkers needs an AsyncKafkaConsumer, not {consumer!r}: Workers has threads")
         self._idle: deque[asyncio.Future[None]] = deque()
         self._waking = False
@@ -123,19 +124,18 @@ class AsyncWorkers(WorkersBase):
         """
         self._begin(asyncio.sleep)
         consumer = self._consumer
-        lent: LentConsumer | None = None
         self._turn_began = time.monotonic()
         workers: list[asyncio.Task[None]] = []
         cancelled = True
         try:
-            lent = self._lent = LentConsumer(consumer)
-            self._deserialization = lent.deserialization
-            lent.listen(_Listener(self, lent.listener))
+            lent = self._borrow()
+            if lent is not None:
+                lent.listen(_Listener(self, lent.listener))
             if self._transactions is not None:
                 await run_steps_async(self._transactions.initialize())
             try:
-                if consumer.assignment():
-                    await run_steps_async(self.take_over_steps(consumer.assignment()))
+                if lent is not None and (assigned := consumer.assignment()):
+                    await run_steps_async(self.take_over_steps(assigned))
                 workers += [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
                 await self._loop(until_caught_up=until_caught_up)
                 cancelled = False
@@ -149,8 +149,7 @@ class AsyncWorkers(WorkersBase):
         finally:
             for worker in workers:
                 worker.cancel()
-            if lent is not None:
-                lent.give_back()
+            self._give_back()
             self._is_running = self._stopping = False
         error = self._error_to_raise()
         if error is not None:
@@ -273,7 +272,9 @@ class AsyncWorkers(WorkersBase):
             cancelled.__cause__ = error
             await self._bury(task, self._failed(task, cancelled))
         else:
-            if results is None:
+            if record is None:
+                self._schedule.leave_out(task)
+            elif results is None:
                 self._schedule.finish(task)
             else:
                 self._finished(task, results)
@@ -317,7 +318,7 @@ class AsyncWorkers(WorkersBase):
         return self._handle(record) if hooks.active is None else self._observed(record)
 
     async def _observed(self, record: Any) -> Any:
-        with self._consumer.processing(record):
+        with self._processing(record):
             return await self._handle(record)
 
     async def _in_time(self, record: Any, seconds: float) -> Any:
@@ -393,8 +394,7 @@ class AsyncWorkers(WorkersBase):
                 await asyncio.wait(late, timeout=_CANCEL_S)
         if self._commit is not None:
             await asyncio.wait([self._commit])
-        assert self._lent is not None
-        if self._lent.is_closed:
+        if self._consumer_is_closed:
             schedule.forget_all()
             return
         try:

@@ -206,6 +206,10 @@ class BatchSchedule(Schedule):
         for one in tasks_of(task):
             super().finish(one)
 
+    def leave_out(self, task: Task) -> None:
+        for one in tasks_of(task):
+            super().leave_out(one)
+
     def fail(self, task: Task, error: BaseException, wall_ms: int, *, for_good: bool = False) -> bool:
         if not for_good:
             with self.lock:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any, Final, Unpack
 
-from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.consumer.share.consumer import KafkaShareConsumer
 from pyconsumer.errors import (
     ConfigurationError,
     WakeupError,
@@ -52,7 +52,8 @@ class Workers(WorkersBase):
 
     Args:
         consumer: a ``KafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``. Subscribe it before
-            :meth:`run`. Offsets of finished records are committed every ``auto_commit_interval_ms``.
+            :meth:`run`. Offsets of finished records are committed every ``auto_commit_interval_ms``. Or a
+            ``KafkaShareConsumer``, with ``order=None``: finished records are accepted.
         handle: called with each record, or with each batch. The record is finished when the function returns. With a
             ``producer`` it may return records to send. Otherwise its value is ignored. For ``run_in="processes"`` it is
             a function of a module, and records, results, exceptions and the function are pickled.
@@ -85,13 +86,13 @@ class Workers(WorkersBase):
 
     def __init__(
         self,
-        consumer: KafkaConsumer[Any, Any],
+        consumer: KafkaConsumer[Any, Any] | KafkaShareConsumer[Any, Any],
         handle: Callable[[Any], Any],
         *,
         run_in: RunIn = "threads",
         **settings: Unpack[WorkersSettings],
     ) -> None:
-        if not isinstance(consumer, KafkaConsumer):
+        if not isinstance(consumer, KafkaConsumer | KafkaShareConsumer):
             raise ConfigurationError(f"Workers needs a KafkaConsumer, not {consumer!r}: AsyncWorkers has an event loop")
         super().__init__(consumer, handle, **settings)
         check_choice(run_in, "run_in", ("threads", "processes", "inline"))
@@ -122,19 +123,17 @@ class Workers(WorkersBase):
         """
         self._begin(time.sleep)
         consumer = self._consumer
-        lent: LentConsumer | None = None
         pool = Pool()
         try:
-            lent = self._lent = LentConsumer(consumer)
-            self._deserialization = lent.deserialization
+            lent = self._borrow()
             self._takes_as_they_came = self._deserialization is None and self._batch is None
             pool = self._pool()
-            lent.listen(_Listener(self, lent.listener))
+            if lent is not None:
+                lent.listen(_Listener(self, lent.listener))
             if self._transactions is not None:
                 run_steps(self._transactions.initialize())
             try:
-                assigned = consumer.assignment()
-                if assigned:
+                if lent is not None and (assigned := consumer.assignment()):
                     run_steps(self.take_over_steps(assigned))
                 pool.start()
                 self._loop(pool, until_caught_up=until_caught_up)
@@ -145,8 +144,7 @@ class Workers(WorkersBase):
         finally:
             self._schedule.close()
             pool.close()
-            if lent is not None:
-                lent.give_back()
+            self._give_back()
             self._is_running = self._stopping = False
         error = self._error_to_raise()
         if error is not None:
@@ -241,7 +239,9 @@ class Workers(WorkersBase):
                     value = self._handle(record) if hooks.active is None else self._observed(record)
             except Exception as error:
                 return self.after_failure(task, error)
-            if self._producer is None or value is None:
+            if record is None:
+                self._schedule.leave_out(task)
+            elif self._producer is None or value is None:
                 self._schedule.finish(task)
             elif returned is not None:
                 returned.append((task, value))
@@ -253,7 +253,7 @@ class Workers(WorkersBase):
                 raise
 
     def _observed(self, record: Any) -> Any:
-        with self._consumer.processing(record):
+        with self._processing(record):
             return self._handle(record)
 
     def argument(self, task: Task) -> Any:
@@ -348,8 +348,7 @@ class Workers(WorkersBase):
         schedule.close()
         if self._run_in != "inline" and not schedule.wait_running(None, self._close_timeout):
             _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
-        assert self._lent is not None
-        if self._lent.is_closed:
+        if self._consumer_is_closed:
             schedule.forget_all()
             return
         try:

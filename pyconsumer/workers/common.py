@@ -23,8 +23,10 @@ Rules
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict
 
@@ -32,6 +34,7 @@ from pyconsumer.clock import seconds_of
 from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.consumer.share.calls import ShareCalls
 from pyconsumer.errors import (
     ConfigurationError,
     IllegalStateError,
@@ -46,12 +49,14 @@ from pyconsumer.errors import (
 from pyconsumer.exactly_once import check_consumer
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from pyconsumer.telemetry import Client
+from pyconsumer.telemetry import Client, processing
 from pyconsumer.workers.batches import BatchSchedule, BatchTask, tasks_of
 from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
 from pyconsumer.workers.results import ProducerRecord, check_producer, records_of
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import Batch, OnRevoke, Order, Retry, check_choice, check_count
+from pyconsumer.workers.share_schedule import ShareBatchSchedule, ShareSchedule
+from pyconsumer.workers.share_work import ShareWork
 from pyconsumer.workers.steps import CallSteps
 from pyconsumer.workers.transactions import LONGEST_INTERVAL_S, Transactions
 
@@ -59,6 +64,8 @@ __all__ = ["OldestRecord", "UnfinishedRecord", "WorkersBase", "WorkersSettings",
 
 _log = logging.getLogger("pyconsumer.workers")
 
+#: The most records of a poll of a share consumer: all that are acquired, since their locks have begun.
+_ALL_ACQUIRED: Final = 1 << 30
 #: Longest time without a poll while there is no room (seconds).
 _BETWEEN_POLLS_S: Final = 0.2
 _POLL_MS: Final = 200
@@ -165,11 +172,21 @@ class WorkersBase:
         close_timeout_ms: float = 30_000,
     ) -> None:
         config = consumer.config
-        if config.group_id is None:
+        self._is_share = isinstance(consumer, ShareCalls)
+        if self._is_share:
+            if order is not None:
+                raise ConfigurationError(
+                    f"a share group has no order among its members, so {self._name} on a share consumer need order=None"
+                )
+            if exactly_once:
+                raise ConfigurationError(
+                    "a share group has no offsets that a transaction could commit: exactly_once needs a consumer group"
+                )
+        elif config.group_id is None:
             raise ConfigurationError(
                 f"{self._name} needs a consumer with a group_id, for the offsets of finished records"
             )
-        if config.enable_auto_commit:
+        elif config.enable_auto_commit:
             raise ConfigurationError(
                 f"{self._name} needs enable_auto_commit=False: automatic commits take records that are not finished"
             )
@@ -215,7 +232,7 @@ class WorkersBase:
             longest if revoke_timeout_ms is None else min(revoke_timeout_ms, config.max_poll_interval_ms / 2)
         )
         self._close_timeout = seconds_of(close_timeout_ms, "close_timeout_ms")
-        self._commit_interval = config.auto_commit_interval_ms / 1000
+        self._commit_interval = math.inf if self._is_share else config.auto_commit_interval_ms / 1000
         if exactly_once:
             self._commit_interval = min(self._commit_interval, LONGEST_INTERVAL_S)
         self._schedule = self._new_schedule()
@@ -224,6 +241,7 @@ class WorkersBase:
         self._is_running = False
         self._commit_again = False  # the last one failed
         self._lent: LentConsumer | None = None
+        self._share: ShareWork | None = None  # with a share consumer
         self._paused: set[TopicPartition] = set()
         self._paused_stopped: set[TopicPartition] = set()
         self._dead = 0
@@ -245,8 +263,10 @@ class WorkersBase:
 
     def _schedule_with(self, on_ready: Callable[[int], None] | None) -> Schedule:
         if self._batch is None:
-            return Schedule(self._order, self._retry, time.monotonic, on_ready)
-        return BatchSchedule(
+            kind = ShareSchedule if self._is_share else Schedule
+            return kind(self._order, self._retry, time.monotonic, on_ready)
+        of_batches = ShareBatchSchedule if self._is_share else BatchSchedule
+        return of_batches(
             self._order,
             self._retry,
             time.monotonic,
@@ -282,7 +302,10 @@ class WorkersBase:
     def _unfinished(self) -> dict[TopicPartition, UnfinishedRecord]:
         now = time.monotonic()
         found = {}
-        for tp, offset in self._schedule.progress.unfinished().items():
+        schedule = self._schedule
+        if isinstance(schedule, ShareSchedule):
+            return {tp: UnfinishedRecord(offset, 0.0) for tp, offset in schedule.unfinished().items()}
+        for tp, offset in schedule.progress.unfinished().items():
             # The poll that brought it is the first one that ended behind it.
             polls = [polled for end, polled in list(self._polled.get(tp, ())) if end > offset]
             found[tp] = UnfinishedRecord(offset, (now - polls[0]) * 1000 if polls else 0.0)
@@ -326,6 +349,35 @@ class WorkersBase:
         self._without_partition = None
         self._polled.clear()
         self._transactions = Transactions(self._producer, self, pause) if self._exactly_once else None
+        self._share = None
+
+    def _borrow(self) -> LentConsumer | None:
+        """Take the consumer, until :meth:`_give_back`. None: it is a share consumer."""
+        schedule = self._schedule
+        if isinstance(schedule, ShareSchedule):
+            self._share = ShareWork(self._consumer, schedule, self._dead_letters, self._count_dead)
+            self._deserialization = self._share.lent.deserialization
+            return None
+        self._lent = LentConsumer(self._consumer)
+        self._deserialization = self._lent.deserialization
+        return self._lent
+
+    def _give_back(self) -> None:
+        lent, self._lent = self._lent, None
+        share, self._share = self._share, None
+        if lent is not None:
+            lent.give_back()
+        if share is not None:
+            share.lent.give_back()
+
+    @property
+    def _consumer_is_closed(self) -> bool:
+        lent = self._lent if self._share is None else self._share.lent
+        assert lent is not None
+        return lent.is_closed
+
+    def _count_dead(self) -> None:
+        self._dead += 1
 
     # -- steps of the loop that never wait -----------------------------------------------------------------------------
 
@@ -358,6 +410,9 @@ class WorkersBase:
     def _apply_room(self, room: int) -> int:
         """Pause the partitions without room, resume them with room. Return how many records may be polled."""
         consumer = self._consumer
+        if self._share is not None:
+            self._share.before_poll(is_full=not room)
+            return _ALL_ACQUIRED if room else 0
         if room:
             if self._paused:
                 consumer.resume(*(self._paused & consumer.assignment() - set(self._schedule.stopped())))
@@ -374,6 +429,9 @@ class WorkersBase:
         Raises:
             IllegalStateError: ``subscribe`` was called during the work.
         """
+        if self._share is not None:
+            self._share.after_poll()
+            return
         ends = found.next_offsets()
         if found or ends:  # offsets without records count, too
             self._note_polled(ends)
@@ -489,6 +547,9 @@ class WorkersBase:
     def _go_back(self) -> None:
         """Seek back to the unfinished records, and resume the partitions that were paused. The work has ended."""
         consumer, schedule = self._consumer, self._schedule
+        if self._share is not None:
+            schedule.forget_all()
+            return
         assigned = consumer.assignment()
         firsts = schedule.progress.unfinished()
         if self._transactions is not None:  # what was not committed is processed again, with its results
@@ -507,6 +568,9 @@ class WorkersBase:
 
     def _commit_steps(self, only: Collection[TopicPartition] | None = None) -> CallSteps[None]:
         """Commit what is finished, of some partitions or of all, and wait for it."""
+        if self._share is not None:
+            yield from self._share.end_steps()
+            return
         if self._transactions is not None:
             yield from self._transaction(is_last=only is None)
             return
@@ -539,6 +603,8 @@ class WorkersBase:
 
     def _caught_up_steps(self) -> CallSteps[bool]:
         """Return True if all records are finished that the partitions had when this member got them."""
+        if self._share is not None:
+            return self._share.is_caught_up
         consumer = self._consumer
         assigned = consumer.assignment()
         if self._schedule.undone or self._paused:
@@ -596,7 +662,7 @@ class WorkersBase:
         batch.keep([task for task, outcome in tasks if not isinstance(outcome, Exception | None)])
         for task, outcome in tasks:
             if outcome is None:
-                self._schedule.finish(task)
+                self._schedule.leave_out(task)
             elif isinstance(outcome, Exception):
                 letter = self.undeserialized(task, outcome)
                 if letter is not None:
@@ -612,6 +678,10 @@ class WorkersBase:
             TypeError: it is another value.
         """
         return records_of(value) if self._producer is not None else []
+
+    def _processing(self, record: Any) -> AbstractContextManager[object]:
+        """Return the context manager around a call of the function, for its observers."""
+        return processing(self._client, record) if self._is_share else self._consumer.processing(record)
 
     def _finished(self, task: Task, results: list[ProducerRecord]) -> None:
         """Note that a task is done. With ``exactly_once``, its results wait for their transaction."""
@@ -694,10 +764,15 @@ class WorkersBase:
     def _buried(self, task: Task) -> None:
         """The dead letter of a record was acknowledged."""
         self._dead += 1
-        self._schedule.finish(task)
+        self._schedule.leave_out(task)
 
     def _not_buried(self, task: Task, error: Exception) -> None:
         """The dead letter of a record could not be sent."""
+        if isinstance(self._schedule, ShareSchedule):
+            _log.error("%s is released, since its dead letter could not be sent: %s", _place(task), error)
+            self._schedule.release(task)
+            self._schedule.abort_all(error)
+            return
         _log.error(
             "%s is stopped at offset %d: its dead letter could not be sent: %s",
             task.share.tp,

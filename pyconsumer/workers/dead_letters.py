@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from pyconsumer.background_log import background
 from pyconsumer.consumer.interface import DeadLetterSink
-from pyconsumer.errors import ConfigurationError, KafkaError, RecordDeserializationError
+from pyconsumer.errors import ConfigurationError, KafkaError, LastDeliveryError, RecordDeserializationError
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.workers.settings import check_count
 
@@ -207,7 +207,12 @@ class DeadLetters(DeadLetterSink):
         """
         topic, partition = error.topic_partition
         place = (topic, partition, error.offset, error.timestamp)
-        return error.key, error.value, self._headers(error.headers, place, 0, failed_at, error.__cause__ or error)
+        attempts = error.delivery_count if isinstance(error, LastDeliveryError) else 0
+        return (
+            error.key,
+            error.value,
+            self._headers(error.headers, place, attempts, failed_at, error.__cause__ or error),
+        )
 
     def of_record(
         self, record: ConsumerRecord[bytes, bytes], error: BaseException, attempts: int, failed_at: int

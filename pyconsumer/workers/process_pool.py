@@ -167,7 +167,7 @@ class ProcessPool(Pool):
                 self._owner.not_deserialized(task, error)
                 continue
             if record is None:
-                self._schedule.finish(task)
+                self._schedule.leave_out(task)
                 continue
             try:
                 records.append(pickle.dumps(record))

@@ -33,108 +33,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
-from pyconsumer.consumer.progress import PartitionProgress, SharedProgress
+from pyconsumer.consumer.progress import SharedProgress
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.workers.settings import Order, Retry
+from pyconsumer.workers.tasks import PartitionTasks, Task
 
 __all__ = ["Schedule", "Task"]
-
-
-#: Lanes of a partition that are kept for the next keys. A new one takes half a kilobyte.
-_MOST_SPARE: Final = 1_000
-
-
-class _Share:
-    """The tasks of one partition.
-
-    Attributes:
-        alive: False once it was dropped or stopped.
-        held: True if no more of its tasks start, since it is about to be dropped.
-        lanes: the tasks that wait, by lane. A lane is here as long as one of its tasks is not done.
-        running: the tasks that run, and since when.
-        spare: lanes without a task, for the next keys.
-        undone, size: its tasks that are not done, and their bytes.
-        progress: its records that are finished.
-    """
-
-    __slots__ = ("alive", "held", "lanes", "progress", "running", "size", "spare", "tp", "undone")
-
-    def __init__(self, tp: TopicPartition, progress: PartitionProgress) -> None:
-        self.tp = tp
-        self.progress = progress
-        self.alive = True
-        self.held = False
-        self.lanes: dict[Hashable, deque[Task]] = {}
-        self.spare: list[deque[Task]] = []
-        self.running: dict[Task, float] = {}
-        self.undone = 0
-        self.size = 0
-
-    def count(self, records: int, size: int) -> None:
-        """Count new tasks, and their bytes."""
-        self.undone += records
-        self.size += size
-
-    def settle(self, task: Task) -> Task | None:
-        """Note that a task is done. Return the one that waited behind it."""
-        self.running.pop(task, None)
-        self.undone -= 1
-        self.size -= task.size
-        lane = task.lane
-        if lane is None:
-            return None
-        waiting = self.lanes[lane]
-        if waiting:
-            return waiting.popleft()
-        del self.lanes[lane]
-        if len(self.spare) < _MOST_SPARE:
-            self.spare.append(waiting)
-        return None
-
-    def hold(self) -> None:
-        self.held = True
-
-    def end(self) -> None:
-        self.alive = False
-
-
-class Task:
-    """A record on its way.
-
-    Attributes:
-        record: as the consumer returned it.
-        size: its bytes.
-        lane: its key or partition, None if it has no order.
-        attempt: calls of the function so far.
-        failed_at: time of the first failure, in ms since 1970, 0 before.
-    """
-
-    __slots__ = ("attempt", "failed_at", "lane", "record", "share", "size")
-
-    def __init__(self, record: ConsumerRecord[Any, Any], share: _Share, lane: Hashable, size: int) -> None:
-        self.record = record
-        self.share = share
-        self.lane = lane
-        self.size = size
-        self.attempt = 0
-        self.failed_at = 0
-
-    def begin(self) -> None:
-        """Count an attempt."""
-        self.attempt += 1
-
-    def take_back(self) -> None:
-        """Count an attempt no longer, since it did not begin."""
-        self.attempt -= 1
-
-    def note_failure(self, wall_ms: int) -> None:
-        """Keep the time of the first failure."""
-        if not self.failed_at:
-            self.failed_at = wall_ms
 
 
 class Schedule:
@@ -171,7 +79,7 @@ class Schedule:
         self._waking = False  # one of them was woken, and has not run since
         self._alarm = math.inf  # when one of them wakes up by itself
         self._on_ready = on_ready or self._wake
-        self._shares: dict[TopicPartition, _Share] = {}
+        self._shares: dict[TopicPartition, PartitionTasks] = {}
         self._ready: deque[Task] = deque()
         self._later: list[tuple[float, int, Task]] = []
         self._number = count()
@@ -189,13 +97,13 @@ class Schedule:
                 if todo and tp not in self._stopped:
                     share = self._shares.get(tp)
                     if share is None:
-                        share = self._shares[tp] = _Share(tp, self.progress.of(tp))
+                        share = self._shares[tp] = PartitionTasks(tp, self.progress.of(tp))
                     self._add(todo, share)
             added = len(self._ready) - before
             if added:
                 self._on_ready(added)
 
-    def _add(self, records: list[ConsumerRecord[Any, Any]], share: _Share) -> None:
+    def _add(self, records: list[ConsumerRecord[Any, Any]], share: PartitionTasks) -> None:
         order, ready, lanes, spare = self._order, self._ready, share.lanes, share.spare
         total = 0
         for record in records:
@@ -317,6 +225,10 @@ class Schedule:
                 self.finished += 1
                 share.progress.finish(task.record.offset)
             self._settle(task)
+
+    def leave_out(self, task: Task) -> None:
+        """Note that a record is done, though the function has not processed it: it was skipped, or is a dead letter."""
+        self.finish(task)
 
     def fail(self, task: Task, error: BaseException, wall_ms: int, *, for_good: bool = False) -> bool:
         """Note a failed attempt.
@@ -453,7 +365,7 @@ class Schedule:
                     self._forget(share)
             self.changed.notify_all()
 
-    def _forget(self, share: _Share) -> None:
+    def _forget(self, share: PartitionTasks) -> None:
         share.end()
         self._undone -= share.undone
         self._bytes -= share.size

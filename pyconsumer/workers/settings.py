@@ -92,6 +92,11 @@ class Retry:
         """
         return attempt >= self.attempts or isinstance(error, self.give_up_on)
 
+    def longest_pause(self, attempt: int) -> float:
+        """Return the longest pause after a failed attempt, in seconds. The argument is that of :meth:`pause`."""
+        doubled = self.backoff_ms * 2.0 ** min(attempt - 1, 60)
+        return min(doubled, self.max_backoff_ms) * (1 + self.jitter) / 1000
+
     def pause(self, attempt: int) -> float:
         """Return the pause after a failed attempt, in seconds.
 

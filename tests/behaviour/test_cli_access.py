@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pyconsumer import KafkaProducer
+from pyconsumer import KafkaAdminClient, KafkaProducer
+from pyconsumer.admin import QuotaEntity
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
 from pyconsumer.errors import TopicAuthorizationFailedError
@@ -134,6 +137,47 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
     assert here("users", "delete", "carol") == (1, "", "Error: there is no SCRAM user 'carol'\n")
     (tmp_path / "empty").write_text("\n")
     assert here("users", "set", "carol", "--password-file", str(tmp_path / "empty"))[0] == 2
+
+
+def unsigned(user: str) -> Callable[[], str]:
+    """Return a provider of tokens that anybody can write."""
+
+    def token() -> str:
+        now_s = int(time.time())
+        parts = ({"alg": "none"}, {"sub": user, "iat": now_s, "exp": now_s + 3600})
+        return "".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") + "." for part in parts)
+
+    return token
+
+
+def test_a_broker_with_listeners_tokens_and_quotas(tmp_path: Path) -> None:
+    command = [
+        *(sys.executable, "-m", "pyconsumer", "broker", "--brokers", "2", "--data-dir", ":memory:"),
+        *("--listener", "INSIDE://127.0.0.1:0", "--listener", "TOKENS://[::1]:0"),
+        *("--config", "listener.security.protocol.map=INSIDE:PLAINTEXT,TOKENS:SASL_PLAINTEXT"),
+        *("--advertised-listener", "TOKENS://localhost:0", "--oauth", "unsecured=true"),
+        *("--quota", "user=alice client-id=<default> producer_byte_rate=1000"),
+        *("--quota", "ip=::1 connection_creation_rate=9"),
+    ]
+    with GuardedProcess(command, output=tmp_path / "out") as process:
+        wait_until(lambda: "listening on" in (tmp_path / "out").read_text(), 30, "the broker listens")
+        lines = dict(line.rsplit(maxsplit=1) for line in (tmp_path / "out").read_text().splitlines())
+        assert len(lines["listening on"].split(",")) == len(lines["listener TOKENS at"].split(",")) == 2
+        assert lines["listener TOKENS at"].startswith("localhost:")
+        with KafkaAdminClient(bootstrap_servers=lines["listening on"]) as admin:
+            assert admin.describe_client_quotas() == {
+                QuotaEntity(user="alice", client_id=""): {"producer_byte_rate": 1000},
+                QuotaEntity(ip="::1"): {"connection_creation_rate": 9},
+            }
+        token = {
+            "bootstrap_servers": lines["listener TOKENS at"].replace("localhost", "[::1]"),
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauth_token_provider": unsigned("alice"),
+        }
+        with KafkaAdminClient(token) as admin:
+            assert len(admin.describe_cluster().brokers) == 2
+        assert process.running
 
 
 def test_a_broker_with_users_and_rules(tmp_path: Path) -> None:

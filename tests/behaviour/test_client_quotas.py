@@ -258,6 +258,24 @@ def test_a_fetch_for_more_than_the_quota_ends(cluster: Cluster, admin: KafkaAdmi
         assert 150_000 < len(response.responses[0].partitions[0].records) <= 200_000
 
 
+@pytest.mark.embedded_only(reason="Apache Kafka counts the exact size, and here each partition counts 50 bytes")
+def test_partitions_without_records_count_if_they_are_sent(
+    cluster: Cluster, admin: KafkaAdminClient, topic: str
+) -> None:
+    cluster.create_topic(f"{topic}-wide", 60)
+    set_quota(admin, QuotaEntity(user=_USER, client_id=topic), **{CONSUMER_RATE: 200})
+    with client(cluster, topic) as raw:
+        idle = [FetchPartition(partition=number, partition_max_bytes=1000) for number in range(60)]
+        first = raw.request(FetchRequest(session_epoch=0, topics=[FetchTopic(f"{topic}-wide", partitions=idle)]), 12)
+        for epoch in range(1, 4):  # a session sends no partition that has nothing new
+            again = raw.request(FetchRequest(session_id=first.session_id, session_epoch=epoch), 12)
+            assert (again.throttle_time_ms, again.error_code, again.responses) == (0, 0, [])
+        missing = [FetchPartition(partition=number, partition_max_bytes=1000) for number in range(100, 160)]
+        failed = FetchRequest(session_epoch=-1, topics=[FetchTopic(f"{topic}-wide", partitions=missing)])
+        found = raw.request(failed, 12)
+        assert (found.responses, found.throttle_time_ms > 0) == ([], True)  # 3,000 bytes, of 2,000 in ten seconds
+
+
 def test_clients_wait_and_count_it(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
     set_quota(admin, QuotaEntity(client_id=topic), **{PRODUCER_RATE: 22_500, CONSUMER_RATE: 22_500})
     where: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "client_id": topic}

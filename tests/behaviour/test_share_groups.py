@@ -239,6 +239,45 @@ def test_the_command_shows_and_resets_a_share_group(
         admin.describe_groups([world.group])
 
 
+def test_confluents_share_consumer_accepts_releases_and_rejects(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    if not hasattr(confluent_kafka, "ShareConsumer"):
+        pytest.skip("this confluent-kafka has no share consumer")
+    kinds = confluent_kafka.AcknowledgeType
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(40)])
+    settings = {
+        "bootstrap.servers": world.servers,
+        "group.id": world.group,
+        "share.acknowledgement.mode": "explicit",
+    }
+    consumer = confluent_kafka.ShareConsumer(settings)
+    consumer.subscribe([topic])
+    deliveries: dict[int, int] = {}
+    answers: list[object] = []
+
+    def has_all() -> bool:
+        for message in consumer.poll(timeout=0.5):
+            assert message.error() is None
+            assert message.value() == b"%d" % message.offset()
+            times = deliveries[message.offset()] = deliveries.get(message.offset(), 0) + 1
+            kind = (kinds.ACCEPT, kinds.RELEASE, kinds.REJECT, kinds.ACCEPT)[message.offset() % 4]
+            consumer.acknowledge(message, kinds.ACCEPT if times == 2 else kind)
+        answers.extend(consumer.commit_sync(timeout=10.0).values())
+        return sum(deliveries.values()) == 50
+
+    wait_until(has_all, 30, "all records, and the released ones twice")
+    consumer.close()
+    assert answers
+    assert set(answers) == {None}
+    assert deliveries == {offset: 2 if offset % 4 == 1 else 1 for offset in range(40)}
+    wait_until(lambda: not admin.describe_groups([world.group])[world.group].members, 10, "the member has left")
+    found = admin.list_share_group_offsets(world.group)[TopicPartition(topic, 0)]
+    assert found.lag == 0
+    world.send(topic, [b"one more"])
+    assert read_all(world, topic, 1) == [40]  # nothing of what was accepted or rejected
+
+
 @pytest.mark.kafka
 def test_kafkas_command_for_share_groups_works(world: ShareWorld, kafka_tools: KafkaTools) -> None:
     topic = world.topic()

@@ -16,6 +16,7 @@ __all__ = [
     "copies",
     "copies_batch",
     "dies_once",
+    "fails_on_odd_numbers",
     "fails_with_seven",
     "never_returns",
     "raises_textless",
@@ -116,3 +117,9 @@ def fails_with_seven(records: list[Any]) -> None:
     """Fail if the value 7 is in the batch."""
     if any(record.value == b"7" for record in records):
         raise ArithmeticError("seven")
+
+
+def fails_on_odd_numbers(record: Any) -> None:
+    """Raise an exception for each second record."""
+    if int(record.value) % 2:
+        raise ValueError("odd")

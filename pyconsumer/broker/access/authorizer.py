@@ -11,6 +11,7 @@ from typing import Final
 
 from pyconsumer.acls import CLUSTER_NAME, AclOperation, ResourceType
 from pyconsumer.background_log import Log
+from pyconsumer.broker.access.recorder import AccessRecorder, Question
 from pyconsumer.broker.access.rules import Decision
 from pyconsumer.broker.access.store import AclStore
 from pyconsumer.broker.access.table import Effect, Rule, error_of, rules_of
@@ -49,11 +50,15 @@ class Authorizer:
         acls: the rules.
         super_users: principals that may do anything.
         allow_without_acl: the decision about resources without a rule (``allow.everyone.if.no.acl.found``).
+
+    Attributes:
+        recorder: takes note of the questions about clients, if there is one.
     """
 
     def __init__(
         self, acls: AclStore, super_users: frozenset[str] = frozenset(), *, allow_without_acl: bool = False
     ) -> None:
+        self.recorder: AccessRecorder | None = None
         self._acls = acls
         self._super_users = super_users
         self._allow_without_acl = allow_without_acl
@@ -76,6 +81,10 @@ class Authorizer:
         if found is None:
             found = self._decisions[key] = self._decide(*key)
         return found
+
+    def recorder_of(self, principal: str) -> AccessRecorder | None:
+        """Return the recorder of a client's questions. Super users have none."""
+        return None if principal in self._super_users else self.recorder
 
     def _remembered(self) -> dict[tuple[str, str, AclOperation, ResourceType, str | None], bool]:
         """Return the decisions by the present rules."""
@@ -110,11 +119,12 @@ class Access:
         api_key, version: the request.
     """
 
-    __slots__ = ("_api", "_authorizer", "_host", "_principal", "rules")
+    __slots__ = ("_api", "_authorizer", "_host", "_principal", "_recorder", "rules")
 
     def __init__(self, authorizer: Authorizer, principal: str, client_host: str, api_key: int, version: int) -> None:
         self._authorizer = authorizer
         self._principal = principal
+        self._recorder = authorizer.recorder_of(principal)
         self._host = java_address(client_host)
         self._api = _API_NAMES[api_key]
         #: The rows of the table for this request.
@@ -142,27 +152,42 @@ class Access:
     def _on_cluster(self, rule: Rule) -> bool:
         """Return whether a right on the cluster stands for the one on the resource."""
         operation = rule.or_cluster
-        return operation is not None and self._asks(operation, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False)
+        if operation is None or (self._recorder is not None and self._recorder.allows_all):
+            return False
+        allowed = self._authorizer.allows(self._principal, self._host, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        if allowed:
+            self._log("ALLOWED", operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return allowed
 
     def _asks(self, operation: AclOperation, kind: ResourceType, name: str, *, log_denied: bool) -> bool:
         allowed = self._authorizer.allows(self._principal, self._host, operation, kind, name)
-        if not allowed and log_denied:
-            _log.info(_LINE, self._principal, "DENIED", operation.name, kind.name, name, self._host, self._api)
-        elif allowed:
-            _log.debug(_LINE, self._principal, "ALLOWED", operation.name, kind.name, name, self._host, self._api)
+        if self._recorder is not None:
+            allowed = self._recorder.note(
+                Question(self._principal, operation, kind, name, allowed, not log_denied, self._api)
+            )
+        if allowed:
+            self._log("ALLOWED", operation, kind, name)
+        elif log_denied:
+            self._log("DENIED", operation, kind, name)
         return allowed
+
+    def _log(self, decision: str, operation: AclOperation, kind: ResourceType, name: str) -> None:
+        log = _log.info if decision == "DENIED" else _log.debug
+        log(_LINE, self._principal, decision, operation.name, kind.name, name, self._host, self._api)
 
     def may_any(self, kind: ResourceType) -> bool:
         """Return whether :meth:`may` is True for at least one resource of a type."""
         rule = self._row(kind, "")
         if self._on_cluster(rule):
             return True
-        if self._authorizer.allows_any(self._principal, self._host, rule.operation, rule.resource):
-            return True
-        _log.info(
-            _LINE, self._principal, "DENIED", rule.operation.name, rule.resource.name, "(any)", self._host, self._api
-        )
-        return False
+        allowed = self._authorizer.allows_any(self._principal, self._host, rule.operation, rule.resource)
+        if self._recorder is not None:
+            allowed = self._recorder.note(
+                Question(self._principal, rule.operation, kind, None, allowed, False, self._api, rule.or_cluster)
+            )
+        if not allowed:
+            self._log("DENIED", rule.operation, kind, "(any)")
+        return allowed
 
     def denied(self, kind: ResourceType, names: Iterable[str], purpose: str = "") -> frozenset[str]:
         """Return the names of which :meth:`may` is False. Each name is asked about, and logged, once."""
@@ -170,6 +195,8 @@ class Access:
 
     def operations(self, kind: ResourceType, name: str, all_operations: int) -> int:
         """Return the allowed ones among some operations, as bits by Kafka's numbers."""
+        if self._recorder is not None and self._recorder.allows_all:
+            return all_operations
         return sum(
             1 << operation
             for operation in AclOperation

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.broker.access.authorizer import java_address
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
@@ -94,6 +95,7 @@ class QuotaStore:
     def __init__(self, save: Save) -> None:
         self._save = save
         self._quotas: dict[Entity, dict[str, float]] = {}
+        self._by_address: dict[str, float] = {}  # as Java writes addresses: IPv6 has many spellings
         self.version = 0
 
     def __len__(self) -> int:
@@ -156,7 +158,7 @@ class QuotaStore:
 
     def connection_rate(self, address: str) -> float | None:
         """Return how many connections a second an address may make. None: any number."""
-        own = self._quotas.get(((IP, address),), _NOTHING).get(CONNECTION_RATE)
+        own = self._by_address.get(java_address(address))
         return self._quotas.get(((IP, None),), _NOTHING).get(CONNECTION_RATE) if own is None else own
 
     # --- changes
@@ -189,18 +191,41 @@ class QuotaStore:
             results[entity] = None
             if own != self._quotas.get(entity, _NOTHING):
                 changed[entity] = own
-        if changed and not validate_only:
+        if not validate_only:
+            self._apply(changed)
+        return results
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to an earlier :meth:`snapshot`. Raises ``OSError`` if the change could not be stored."""
+        before = QuotaStore(self._save)
+        before.load(state)
+        changed = {
+            entity: before._quotas.get(entity, {})
+            for entity in {**self._quotas, **before._quotas}
+            if before._quotas.get(entity) != self._quotas.get(entity)
+        }
+        self._apply(changed)
+
+    def _apply(self, changed: Mapping[Entity, dict[str, float]]) -> None:
+        if changed:
             before = {entity: self._quotas.get(entity, {}) for entity in changed}
             self._put(changed.items())
             self._save(lambda: self._put(before.items()), {"client_quotas": list(changed.items())})
-        return results
 
     def _put(self, quotas: Iterable[tuple[Entity, dict[str, float]]]) -> None:
+        has_addresses = False
         for entity, values in quotas:
+            has_addresses = has_addresses or entity[0][0] == IP
             if values:
                 self._quotas[entity] = values
             else:
                 self._quotas.pop(entity, None)
+        if has_addresses:
+            self._by_address = {
+                java_address(entity[0][1]): values[CONNECTION_RATE]
+                for entity, values in self._quotas.items()
+                if entity[0][0] == IP and entity[0][1] is not None and CONNECTION_RATE in values
+            }
         self.version += 1
 
 

@@ -131,6 +131,15 @@ class ClientRates:
             rate.record(-size_bytes, now)
         return throttle_ms
 
+    def delivered(self, principal: str, client_id: str, size_bytes: int, now: float) -> int:
+        """Count records that are sent, also if their client is above its quota. Return as :meth:`fetched` does."""
+        level = self._level(principal, client_id, CONSUMER_RATE)
+        if level is None:
+            return 0
+        rate = self._rates.find((CONSUMER_RATE, level.user, level.client_id), now)
+        rate.record(size_bytes, now)
+        return rate.throttle_ms(level.limit, now)
+
     def most_fetched(self, principal: str, client_id: str) -> int | None:
         """Return the most bytes of a response that is not throttled after an idle time. None: there is no quota.
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from pyconsumer.acls import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 
-__all__ = ["EVERYBODY", "AclRules", "Decision"]
+__all__ = ["EVERYBODY", "AclRules", "Decision", "contains"]
 
 EVERYBODY: Final = "User:*"
 
@@ -30,6 +30,11 @@ _DESCRIBE: Final = frozenset(
 _DESCRIBE_CONFIGS: Final = frozenset({AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS})
 #: The operations in rules that allow an operation. Each operation allows itself.
 _ALLOWED_BY: Final = {AclOperation.DESCRIBE: _DESCRIBE, AclOperation.DESCRIBE_CONFIGS: _DESCRIBE_CONFIGS}
+
+
+def contains(granted: AclOperation, operation: AclOperation) -> bool:
+    """Return whether a rule that allows one operation also allows another one."""
+    return granted is AclOperation.ALL or granted in _ALLOWED_BY.get(operation, (operation,))
 
 
 class Decision(Enum):

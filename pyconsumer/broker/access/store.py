@@ -128,6 +128,13 @@ class AclStore:
         self._change([], list(dict.fromkeys(acl for acls in found for acl in acls)))
         return found
 
+    def replace(self, acls: Iterable[AclBinding]) -> None:
+        """Let these rules, which have been checked, be the only ones. The errors are those of :meth:`create`."""
+        wanted = dict.fromkeys(acls)
+        if len(wanted) > MOST_ACLS:
+            raise PolicyViolationError(f"there can be at most {MOST_ACLS} access control lists")
+        self._change([acl for acl in wanted if acl not in self._acls], [acl for acl in self._acls if acl not in wanted])
+
     def _change(self, added: list[AclBinding], removed: list[AclBinding]) -> None:
         if not added and not removed:
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.logins import LoginError, session_ms
+from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.logins import LoginError, SlowStep, session_ms
 from pyconsumer.errors import IllegalSaslStateError, SaslAuthenticationFailedError
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
@@ -18,8 +19,14 @@ async def handle(broker: Broker, request: SaslAuthenticateRequest, context: Requ
         text = "SaslAuthenticate must follow a SaslHandshake"
         return SaslAuthenticateResponse(IllegalSaslStateError.errno, text)
     try:
-        step = session.login.respond(request.auth_bytes)
-        user = step.user
+        found = session.login.respond(request.auth_bytes)
+        if isinstance(found, SlowStep):
+            assert session.logins is not None
+            outcome = await wait_for(session.logins.run_slow(found.run))
+            if isinstance(outcome, LoginError):
+                raise outcome
+            found = outcome
+        step, user = found, found.user
         if user is not None and session.logged_in and session.principal != f"User:{user}":
             raise LoginError("Cannot change principals during re-authentication")
     except LoginError as error:

@@ -57,7 +57,7 @@ async def handle(broker: Broker, request: ShareAcknowledgeRequest, context: Requ
         try:
             if request.share_session_epoch == INITIAL_EPOCH:
                 raise InvalidShareSessionEpochError("A session is opened by ShareFetch.")
-            shares.sessions.advance(key, request.share_session_epoch)
+            session = shares.sessions.advance(key, request.share_session_epoch)
         except BrokerResponseError as error:
             refused = Outcome(error.errno, str(error))
     if refused is not None:
@@ -69,7 +69,7 @@ async def handle(broker: Broker, request: ShareAcknowledgeRequest, context: Requ
     }
     found = await acknowledge(broker, context, AckContext(key, context.api_version, request.is_renew_ack), wanted)
     if request.share_session_epoch == FINAL_EPOCH:
-        shares.end_session(key)
+        shares.end_session(key, session)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     leaders = set()
     for (topic_id, index), outcome in found.items():

@@ -31,6 +31,7 @@ from pyconsumer.errors import (
     Errors,
     InvalidRequestError,
     ShareSessionLimitReachedError,
+    ShareSessionNotFoundError,
 )
 from pyconsumer.protocol.messages.share_fetch import (
     FIRST_VERSION_WITH_RENEW,
@@ -64,8 +65,11 @@ async def handle(broker: Broker, request: ShareFetchRequest, context: RequestCon
     except ShareSessionLimitReachedError as error:
         # A client that asks again at once would be a burden. So the answer comes after the time it would have waited.
         paused: Deferred[None] = Deferred()
-        broker.timer.schedule(context.now + max(0, request.max_wait_ms) / 1000, lambda: paused.set(None))
-        await wait_for(paused)
+        pause = broker.timer.schedule(context.now + max(0, request.max_wait_ms) / 1000, lambda: paused.set(None))
+        try:
+            await wait_for(paused)
+        finally:
+            pause.cancel()  # the client may have gone
         return ShareFetchResponse(error_code=error.errno, error_message=str(error))
     except BrokerResponseError as error:
         return ShareFetchResponse(error_code=error.errno, error_message=str(error))
@@ -74,10 +78,14 @@ async def handle(broker: Broker, request: ShareFetchRequest, context: RequestCon
     if acks:
         acknowledged = await acknowledge(broker, context, AckContext(key, context.api_version, renews), acks)
     found: list[Fetched] = []
-    if session is None:
-        broker.share_partitions.end_session(key)
+    if request.share_session_epoch == FINAL_EPOCH:
+        broker.share_partitions.end_session(key, session)
     elif not renews:
-        found = await _fetch(broker, request, context, key, session)
+        try:
+            found = await _fetch(broker, request, context, key, session)
+        except ShareSessionNotFoundError as error:
+            if not acknowledged:
+                return ShareFetchResponse(error_code=error.errno, error_message=str(error))
     return _response(broker, context, key, found, acknowledged)
 
 
@@ -97,8 +105,8 @@ def _session(
     context: RequestContext,
     key: SessionKey,
     acks: Mapping[SharedPartition, object],
-) -> ShareSession | None:
-    """Open or continue a session. Return None if the request ends it.
+) -> ShareSession:
+    """Open or continue a session, which the request may end.
 
     Raises:
         ShareSessionNotFoundError, InvalidShareSessionEpochError, ShareSessionLimitReachedError, InvalidRequestError
@@ -111,7 +119,7 @@ def _session(
         return shares.open_session(key, context, listed)
     session = shares.sessions.advance(key, request.share_session_epoch)
     if request.share_session_epoch == FINAL_EPOCH:
-        return None
+        return session
     forgotten = [(bytes(topic.topic_id), one) for topic in request.forgotten_topics_data for one in topic.partitions]
     session.change(listed, forgotten)
     return session
@@ -120,6 +128,11 @@ def _session(
 async def _fetch(
     broker: Broker, request: ShareFetchRequest, context: RequestContext, key: SessionKey, session: ShareSession
 ) -> list[Fetched]:
+    rates, client = broker.rates, (context.principal, context.client_id)
+    if rates.active:
+        context.throttle(rates.delivered(*client, 0, context.now))
+        if context.throttle_ms:
+            return []  # records that are acquired must be sent, so none are
     wanted = ShareFetch(
         key.group_id,
         key.member_id,
@@ -131,7 +144,10 @@ async def _fetch(
         request.share_acquire_mode == _RECORD_LIMIT,
     )
     admitted, denied = _admitted(broker, context, session.in_turn())
-    found = await fetch(broker.share_partitions, wanted, admitted, broker.timer, broker.clock, broker.call_soon)
+    shares = broker.share_partitions
+    found = await fetch(shares, wanted, session, admitted, broker.timer, broker.clock, broker.call_soon)
+    if rates.active:
+        context.throttle(rates.delivered(*client, sum(len(one.records) for one in found), broker.clock.now()))
     return [*found, *denied]
 
 

@@ -232,6 +232,7 @@ class ShareCoordinator:
             return
         partition.end_load()
         _log.info("Loaded __share_group_state-%d: %d share partitions", number, len(partition.kept))
+        self._forget_deleted_topics(number, partition)
 
     @staticmethod
     def _take(partition: _Partition, record: SimpleRecord) -> None:
@@ -372,12 +373,15 @@ class ShareCoordinator:
         return self._store(number, partition, [(key, SNAPSHOT, record, None)])
 
     def forget_deleted_topics(self) -> None:
-        """Remove the states of share partitions whose topic was deleted."""
+        """Remove the states of share partitions whose topic was deleted. At the end of a load, that is done, too."""
         for number, partition in list(self._partitions.items()):
-            if partition.is_served:
-                gone = [key for key in partition.kept if self._topics.topic_name(key.topic_id) is None]
-                if gone:
-                    self._store(number, partition, [(key, SNAPSHOT, state_tombstones(key)[0], None) for key in gone])
+            self._forget_deleted_topics(number, partition)
+
+    def _forget_deleted_topics(self, number: int, partition: _Partition) -> None:
+        if partition.is_served:
+            gone = [key for key in partition.kept if self._topics.topic_name(key.topic_id) is None]
+            if gone:
+                self._store(number, partition, [(key, SNAPSHOT, state_tombstones(key)[0], None) for key in gone])
 
     # --- writing
 

@@ -4,8 +4,9 @@
    nothing.
 2. A wait ends when a partition has ``min_bytes`` that can be acquired, or an error, or when its time is up. It looks
    again whenever a high watermark moves, or records are released.
-3. The partitions take turns to be the first.
-4. A log is read in pieces, until there are as many records as the member wants. What is sent are whole batches. The
+3. A wait ends with the session, and then nothing is acquired. Nobody would release it.
+4. The partitions take turns to be the first.
+5. A log is read in pieces, until there are as many records as the member wants. What is sent are whole batches. The
    member is told which of their records are its own.
 """
 
@@ -18,11 +19,17 @@ from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, wait_for
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.share.partitions import SharePartitions
-from pyconsumer.broker.share.sessions import SharedPartition
+from pyconsumer.broker.share.sessions import SharedPartition, ShareSession
 from pyconsumer.broker.share.share_partition import Acquired, SharePartition
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
-from pyconsumer.errors import BrokerResponseError, Errors, KafkaStorageError, OffsetOutOfRangeError
+from pyconsumer.errors import (
+    BrokerResponseError,
+    Errors,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    ShareSessionNotFoundError,
+)
 from pyconsumer.protocol.records import BatchInfo, scan
 
 __all__ = ["Fetched", "ShareFetch", "fetch"]
@@ -98,15 +105,26 @@ class _Look:
 async def fetch(
     shares: SharePartitions,
     wanted: ShareFetch,
+    session: ShareSession,
     partitions: Sequence[SharedPartition],
     timer: Timer,
     clock: Clock,
     call_soon: Callable[[Callable[[], None]], None],
 ) -> list[Fetched]:
-    """Acquire records for a member. Partitions without any are not in the result."""
+    """Acquire records for a member. Partitions without any are not in the result.
+
+    Args:
+        session: the session of the request.
+        partitions: those of the session that the member may read.
+
+    Raises:
+        ShareSessionNotFoundError: the session has ended.
+    """
     if not partitions or wanted.max_records <= 0 or wanted.max_bytes <= 0:
         return []
     while True:
+        if session.is_over:
+            raise ShareSessionNotFoundError("The share session has ended.")
         look = _look(shares, wanted, partitions)
         is_late = clock.now() >= wanted.until
         found = look.failed
@@ -116,7 +134,7 @@ async def fetch(
                 continue  # there were only aborted records
         if found or is_late:
             return found
-        wait = _Wait(look, wanted.until, timer, call_soon)
+        wait = _Wait(look, session, wanted.until, timer, call_soon)
         try:
             await wait_for(wait.done)
         finally:
@@ -255,10 +273,16 @@ class _Wait:
     """A wait until something may have changed, or the time is up."""
 
     def __init__(
-        self, look: _Look, until: float, timer: Timer, call_soon: Callable[[Callable[[], None]], None]
+        self,
+        look: _Look,
+        session: ShareSession,
+        until: float,
+        timer: Timer,
+        call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
         self.done: Deferred[None] = Deferred()
         self._look = look
+        self._session = session
         self._call_soon = call_soon
         self._ending = self._over = False
         self._timer = timer.schedule(until, self._end)
@@ -266,6 +290,7 @@ class _Wait:
             partition.watch(self._on_log)
         for share in look.shares:
             share.watch(self._on_share)
+        session.watch(self._on_share)
 
     def _on_log(self, size_bytes: int) -> None:
         self._on_share()
@@ -288,3 +313,4 @@ class _Wait:
             partition.unwatch(self._on_log)
         for share in self._look.shares:
             share.unwatch(self._on_share)
+        self._session.unwatch(self._on_share)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.share.states import StateSummary
 from pyconsumer.broker.share.coordinator import StateResult
-from pyconsumer.broker.share.partitions import SharedBroker
+from pyconsumer.broker.share.partitions import SharedBroker, SharePartitions
 from pyconsumer.broker.share.persister import Persister
 from pyconsumer.broker.share.state import NO_OFFSET
 from pyconsumer.errors import BrokerResponseError, Errors
@@ -25,15 +25,20 @@ class StatesBroker(SharedBroker, Protocol):
     @property
     def share_states(self) -> Persister: ...
 
+    @property
+    def share_partitions(self) -> SharePartitions: ...
+
 
 class GroupShareStates:
     """Implements :class:`~pyconsumer.broker.group.share.states.ShareStates` for one broker.
+
+    Before and after a state is replaced or deleted, the leaders forget it. See :mod:`.partitions`.
 
     Args:
         peers: all live brokers by node id, including this one.
     """
 
-    def __init__(self, broker: StatesBroker, peers: Mapping[int, SharedBroker]) -> None:
+    def __init__(self, broker: StatesBroker, peers: Mapping[int, StatesBroker]) -> None:
         self._broker = broker
         self._peers = peers
 
@@ -42,11 +47,28 @@ class GroupShareStates:
     ) -> Deferred[int]:
         """Replace the state of a share partition by a new one."""
         key = ShareStateKey(group_id, topic_id, partition)
-        return _code(self._broker.share_states.initialize(key, state_epoch, start_offset))
+        return self._replaced(key, lambda: self._broker.share_states.initialize(key, state_epoch, start_offset))
 
     def delete(self, group_id: str, topic_id: bytes, partition: int) -> Deferred[int]:
         """Delete the state of a share partition."""
-        return _code(self._broker.share_states.delete(ShareStateKey(group_id, topic_id, partition)))
+        key = ShareStateKey(group_id, topic_id, partition)
+        return self._replaced(key, lambda: self._broker.share_states.delete(key))
+
+    def _replaced(self, key: ShareStateKey, call: Callable[[], Deferred[StateResult]]) -> Deferred[int]:
+        """Replace or delete a state. Return the error code."""
+        done: Deferred[int] = Deferred()
+
+        def on_result(result: StateResult) -> None:
+            self._forget(key)
+            done.set(_mapped(result.error_code))
+
+        self._forget(key)
+        call().on_done(on_result)
+        return done
+
+    def _forget(self, key: ShareStateKey) -> None:
+        for peer in tuple(self._peers.values()):
+            peer.share_partitions.forget(key)
 
     def summary(self, group_id: str, topic_id: bytes, partition: int) -> Deferred[StateSummary]:
         """Read where a share partition begins, and how many records come after."""
@@ -78,9 +100,3 @@ class GroupShareStates:
 
 def _mapped(code: int) -> int:
     return Errors.COORDINATOR_NOT_AVAILABLE if code in _NO_COORDINATOR else code
-
-
-def _code(result: Deferred[StateResult]) -> Deferred[int]:
-    done: Deferred[int] = Deferred()
-    result.on_done(lambda found: done.set(_mapped(found.error_code)))
-    return done

@@ -4,8 +4,10 @@ A share partition is in the cache while this broker leads its partition in the s
 and is fenced, when
 
 1. the leader epoch changes, or the topic is deleted. The next leader reads the state anew.
-2. its state cannot be read, or was replaced (``FENCED_STATE_EPOCH``).
-3. the group has no session here any more, and what its members held is released. So offsets that are altered while the
+2. its state cannot be read, was replaced (``FENCED_STATE_EPOCH``), or is gone.
+3. the group coordinator begins its state anew, or deletes it, with the group for example. A leader that went on from
+   the old state would write it over the new one.
+4. the group has no session here any more, and what its members held is released. So offsets that are altered while the
    group is empty are read.
 """
 
@@ -114,6 +116,12 @@ class SharePartitions:
             del self._cache[share.key]
         share.fence()
 
+    def forget(self, key: ShareStateKey) -> None:
+        """End a share partition whose state is replaced or deleted."""
+        found = self._cache.get(key)
+        if found is not None:
+            self._forget(found)
+
     def on_partition_changed(self, topic_id: bytes, index: int) -> None:
         """End the share partitions of a partition whose leader epoch has changed, or that is gone."""
         for share in list(self._cache.values()):
@@ -145,8 +153,14 @@ class SharePartitions:
             _log.debug("The connection of share session %s has ended", key)
             self.end_session(key)
 
-    def end_session(self, key: SessionKey) -> None:
-        """End a session, and release what its member holds."""
+    def end_session(self, key: SessionKey, only: ShareSession | None = None) -> None:
+        """End a session, and release what its member holds.
+
+        Args:
+            only: end no other session than this one. The member may have opened another one in the meantime.
+        """
+        if only is not None and not self.sessions.has(key, only):
+            return
         session = self.sessions.remove(key)
         if session is None:
             return

@@ -3,12 +3,13 @@
 1. A member has at most one session with a broker. Epoch 0 opens it and replaces an older one. Each later request has
    the next epoch, and epoch -1 closes it. A request with another epoch is refused and changes nothing.
 2. A request names changes. So the session has the partitions that the member reads.
-3. A session ends with its connection. What was acquired in a session is released at its end.
+3. A session ends with its connection. What was acquired in a session is released at its end. A request that waits for
+   records ends with its session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from pyconsumer.errors import (
@@ -36,12 +37,27 @@ class SessionKey(NamedTuple):
 class ShareSession:
     """A session. ``owner`` is the connection that opened it."""
 
-    __slots__ = ("epoch", "owner", "partitions")
+    __slots__ = ("_watchers", "epoch", "is_over", "owner", "partitions")
 
     def __init__(self, owner: object, partitions: Iterable[SharedPartition]) -> None:
         self.owner = owner
         self.epoch = 1
+        self.is_over = False
+        self._watchers: dict[Callable[[], None], None] = {}
         self.partitions: dict[SharedPartition, None] = dict.fromkeys(partitions)
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call ``watcher`` when the session ends."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        self._watchers.pop(watcher, None)
+
+    def end(self) -> None:
+        """End the session."""
+        self.is_over = True
+        for watcher in tuple(self._watchers):
+            watcher()
 
     def advance(self) -> None:
         """Expect the next epoch."""
@@ -87,7 +103,7 @@ class ShareSessions:
         Raises:
             ShareSessionLimitReachedError: there are too many.
         """
-        self._sessions.pop(key, None)
+        self.remove(key)
         if len(self._sessions) >= self._most:
             raise ShareSessionLimitReachedError("The limit of share sessions has been reached.")
         session = self._sessions[key] = ShareSession(owner, partitions)
@@ -109,7 +125,14 @@ class ShareSessions:
 
     def remove(self, key: SessionKey) -> ShareSession | None:
         """End a session. Return it, or None if there is none."""
-        return self._sessions.pop(key, None)
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            session.end()
+        return session
+
+    def has(self, key: SessionKey, session: ShareSession) -> bool:
+        """Return whether this is the present session of a member."""
+        return self._sessions.get(key) is session
 
     def of_owner(self, owner: object) -> list[SessionKey]:
         """Return the members whose sessions were opened by a connection."""

@@ -11,7 +11,7 @@ States
 2. *ACTIVE*: records are acquired, acknowledged, and released when a lock ends.
 3. *FAILED*: the state could not be read. The next fetch makes another share partition.
 4. *FENCED*: the leader has changed, the group's state was initialized again, or the group is gone. Each request gets
-   NOT_LEADER_OR_FOLLOWER.
+   NOT_LEADER_OR_FOLLOWER. No lock is timed any more.
 
 Rules
 -----
@@ -137,7 +137,8 @@ class SharePartition:
 
     Args:
         leader_epoch: of the partition's leader, which is this broker.
-        choose_start: returns the first offset of a group without one. It may raise ``BrokerResponseError``.
+        choose_start: returns the first offset of a group without one. It may raise ``BrokerResponseError``, or
+            ``OSError`` if the log cannot be read.
     """
 
     def __init__(
@@ -190,6 +191,12 @@ class SharePartition:
                 self._begin(result)
             except BrokerResponseError as error:
                 outcome = Outcome(error.errno, str(error))
+            except OSError as error:
+                _log.error("%s: its start offset could not be read from the log: %s", self, error)
+                outcome = Outcome(Errors.KAFKA_STORAGE_ERROR, "the broker cannot read the partition")
+            except Exception:
+                _log.exception("%s: its state could not be begun", self)
+                outcome = Outcome(Errors.UNKNOWN_SERVER_ERROR)
         self.status = PartitionStatus.ACTIVE if outcome.error_code == Errors.NONE else PartitionStatus.FAILED
         self.loaded.set(outcome)
         self._notify()
@@ -491,7 +498,7 @@ class SharePartition:
         return StateChange(self.state_epoch, self.leader_epoch, self.start_offset, self.complete_count, batches)
 
     def _after_write(self, result: StateResult) -> None:
-        if result.error_code in _FENCED:
+        if result.error_code in _FENCED or result.error_code == Errors.INVALID_REQUEST:  # the state is gone
             self.fence()
             return
         if self.is_active:
@@ -527,7 +534,7 @@ class SharePartition:
 
     def _arm_next(self) -> None:
         next_end = min((run.deadline for run in self.runs if run.is_held), default=None)
-        if next_end is not None:
+        if next_end is not None and self.is_active:
             self._arm(next_end)
 
     def _on_lock_timer(self) -> None:

@@ -13,12 +13,13 @@ Rules
 4. A request names each offset once, in ascending order. If two pieces name the same offset (its lock expired, and it
    was acquired again), the later one waits for the next request.
 5. Neighbouring runs that are short go into one batch with a type for each offset. A long run is a batch with one type.
+6. A renewal may keep its records delivered, which is for workers: the lock begins anew, and no poll returns them again.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +27,7 @@ from pyconsumer.protocol.messages.share_fetch import AcknowledgementBatch
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import AcknowledgeType, TopicPartition
 
-__all__ = ["GAP", "Delivery", "Piece", "Run", "Source", "batches_of", "without_overlaps"]
+__all__ = ["GAP", "Delivery", "Piece", "Reread", "Run", "Source", "batches_of", "without_overlaps"]
 
 GAP: Final = 0
 #: Runs of at least this length get a batch of their own.
@@ -35,6 +36,9 @@ _offset = attrgetter("offset")
 
 Run = tuple[int, int]
 """The first and the last offset of a run."""
+
+Reread = Callable[[int], ConsumerRecord[Any, Any]]
+"""Returns the record with an offset, with the bytes that came."""
 
 
 class Source(NamedTuple):
@@ -53,6 +57,7 @@ class Piece(NamedTuple):
         kind: a value of ``AcknowledgeType``, or :data:`GAP`.
         locked_until: when the lock expires by our clock (monotonic seconds).
         delivery: the records, if they are renewed.
+        stays: True if a renewal keeps the records delivered (rule 6).
     """
 
     first: int
@@ -60,6 +65,7 @@ class Piece(NamedTuple):
     kind: int
     locked_until: float
     delivery: Delivery | None = None
+    stays: bool = False
 
     @property
     def size(self) -> int:
@@ -76,9 +82,13 @@ class Delivery:
         runs: the offsets of the records, as runs.
         counts: first offset, last offset and delivery count of the acquired ranges.
         locked_until: when their lock expires (monotonic seconds).
+        reread: returns a record with the bytes that came. None if ``records`` have them.
+
+    Attributes:
+        is_renewing: True while a renewal that keeps the records is on its way.
     """
 
-    __slots__ = ("_chosen", "counts", "locked_until", "records", "runs", "source")
+    __slots__ = ("_chosen", "counts", "is_renewing", "locked_until", "records", "reread", "runs", "source")
 
     def __init__(
         self,
@@ -87,12 +97,15 @@ class Delivery:
         runs: list[Run],
         counts: Sequence[tuple[int, int, int]],
         locked_until: float,
+        reread: Reread | None = None,
     ) -> None:
         self.source = source
         self.records = records
         self.runs = runs
         self.counts = counts
         self.locked_until = locked_until
+        self.reread = reread
+        self.is_renewing = False
         self._chosen: dict[int, AcknowledgeType] = {}
 
     def holds(self, offset: int) -> bool:
@@ -121,6 +134,21 @@ class Delivery:
     def lock_until(self, until: float) -> None:
         """Record that the lock has been renewed until a time (monotonic seconds)."""
         self.locked_until = until
+        self.is_renewing = False
+
+    def renewal(self) -> list[Piece]:
+        """Return the renewal of all records that are not acknowledged, which stay delivered (rule 6)."""
+        self.is_renewing = True
+        kind = AcknowledgeType.RENEW
+        return [Piece(first, last, kind, self.locked_until, self, True) for first, last in self.runs]
+
+    def renewal_failed(self) -> None:
+        """Record that the lock was not renewed."""
+        self.is_renewing = False
+
+    def raw(self, offset: int) -> ConsumerRecord[Any, Any]:
+        """Return a delivered record with the bytes that came."""
+        return self.records[_place(self.records, offset)] if self.reread is None else self.reread(offset)
 
     def accept_all(self) -> list[Piece]:
         """Take all records out, as accepted ones."""
@@ -150,7 +178,11 @@ class Delivery:
         records = self.records[_place(self.records, first) : _place(self.records, last + 1)]
         runs = [(record.offset, record.offset) for record in records]
         return Piece(
-            first, last, kind, self.locked_until, Delivery(self.source, records, runs, self.counts, self.locked_until)
+            first,
+            last,
+            kind,
+            self.locked_until,
+            Delivery(self.source, records, runs, self.counts, self.locked_until, self.reread),
         )
 
     def split(self, offset: int) -> Delivery | None:
@@ -163,7 +195,7 @@ class Delivery:
         runs = self.runs
         self.runs = [(first, min(last, offset - 1)) for first, last in runs if first < offset]
         rest = [(max(first, offset), last) for first, last in runs if last >= offset]
-        return Delivery(self.source, later, rest, self.counts, self.locked_until)
+        return Delivery(self.source, later, rest, self.counts, self.locked_until, self.reread)
 
 
 def _first(item: Sequence[Any]) -> int:
@@ -176,7 +208,7 @@ def _place(records: Sequence[ConsumerRecord[Any, Any]], offset: int) -> int:
 
 
 def _without(runs: Iterable[Run], taken: Sequence[Run]) -> Iterable[Run]:
-    """Yield the rest of runs. Both are in order, and each of ``taken`` lies within one run."""
+    """Yield the rest of runs. Both are in order. One of ``taken`` may cover several runs."""
     rest = iter(taken)
     gone = next(rest, None)
     for first, last in runs:
@@ -184,7 +216,9 @@ def _without(runs: Iterable[Run], taken: Sequence[Run]) -> Iterable[Run]:
         while gone is not None and gone[0] <= last:
             if gone[0] > start:
                 yield start, gone[0] - 1
-            start = gone[1] + 1
+            start = max(start, gone[1] + 1)
+            if gone[1] > last:
+                break  # the next run has the rest of it
             gone = next(rest, None)
         if start <= last:
             yield start, last

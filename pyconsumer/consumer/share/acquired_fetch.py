@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, Piece, Run, Source
+from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, Piece, Reread, Run, Source
 from pyconsumer.errors import CorruptRecordError, KafkaError, ProtocolError, SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.protocol.messages.share_fetch import AcquiredRecords
@@ -141,7 +141,11 @@ class AcquiredFetch:
                     break  # likewise
                 self._stop_at(part[used], failure)
                 raise failure
-        return self._deliver(records)
+        return self._deliver(records, None if convert is None else self._reread)
+
+    def _reread(self, offset: int) -> ConsumerRecord[Any, Any]:
+        """Return a record of the response again, with the bytes that came."""
+        return self._read_from(offset).take(1)[0]
 
     def _fill(self, most: int) -> bool:
         """Decode records until an acquired one is there. Return False at the end."""
@@ -172,7 +176,7 @@ class AcquiredFetch:
                 yield max(first, start), min(last, end - 1)
             at += 1
 
-    def _deliver(self, records: list[ConsumerRecord[Any, Any]]) -> Delivery | None:
+    def _deliver(self, records: list[ConsumerRecord[Any, Any]], reread: Reread | None = None) -> Delivery | None:
         cursor = self._cursor
         if self._raw:
             end = self._raw[0].offset
@@ -191,7 +195,7 @@ class AcquiredFetch:
         self._settled = end
         if not self._raw and (cursor.exhausted or cursor.next_offset >= self._end):
             self._give_up(end, self._end, AcknowledgeType.RELEASE)
-        return Delivery(self.source, records, runs, self.ranges, self.locked_until) if records else None
+        return Delivery(self.source, records, runs, self.ranges, self.locked_until, reread) if records else None
 
     def _look(self, records: Sequence[ConsumerRecord[Any, Any]], first: int, last: int, runs: list[Run]) -> None:
         """Find the runs of records and the gaps between them (rule 2)."""

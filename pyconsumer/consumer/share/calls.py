@@ -5,9 +5,10 @@ A call that waits has its body in :mod:`.consumer`.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pyconsumer import background_log
@@ -15,6 +16,7 @@ from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.consumer.arguments import split_topics, topic_names
 from pyconsumer.consumer.guard import Guard
 from pyconsumer.consumer.interface import Metrics
+from pyconsumer.consumer.share.acknowledgements import Delivery
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.delegate import AcknowledgementCallback, ShareDelegate
 from pyconsumer.consumer.share.interface import Acknowledgeable, ShareImmediateCalls
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.share.typed_settings import ShareConsumerSettings
     from pyconsumer.generic import Deserializer
 
-__all__ = ["DEFAULT_CLOSE_TIMEOUT_MS", "ShareCalls"]
+__all__ = ["DEFAULT_CLOSE_TIMEOUT_MS", "LentShareConsumer", "ShareCalls"]
 
 T = TypeVar("T")
 
@@ -232,6 +234,70 @@ class ShareCalls(ShareImmediateCalls, Generic[K, V]):
 
     if not TYPE_CHECKING:
         __class_getitem__ = generic_alias
+
+
+class LentShareConsumer:
+    """A share consumer that :mod:`pyconsumer.workers` use for a while. They hold the records of many polls.
+
+    Attributes:
+        deserialization: the deserializers that the borrower applies to the records, None if they stay bytes.
+        group: the settings of the group.
+
+    Args:
+        consumer: is used by the borrower until :meth:`give_back`.
+
+    Raises:
+        IllegalStateError: a record of an earlier poll is not acknowledged, in explicit mode.
+    """
+
+    def __init__(self, consumer: ShareCalls[Any, Any]) -> None:
+        self._guard = consumer._guard
+        delegate = self._delegate = consumer._delegate
+        self.deserialization = delegate.deserialization if delegate.deserialization.needed else None
+        self.group = delegate.group
+        with self._guard:
+            consumer._end_iteration()
+            delegate.hold()
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the consumer was closed meanwhile."""
+        return self._guard.closed
+
+    @property
+    def is_assigned(self) -> bool:
+        """True if the group has a partition for this member."""
+        return bool(self._delegate.coordinator.assignment)
+
+    @property
+    def lock_s(self) -> float:
+        """The duration of a lock, in seconds. Infinity until a broker has named it."""
+        found = self._delegate.fetcher.lock_timeout_ms
+        return math.inf if found is None else found / 1000
+
+    def set_full(self, is_full: bool) -> None:
+        """Say whether polls leave the records where they are. They still send acknowledgements."""
+        self._delegate.set_full(is_full)
+
+    def taken(self) -> list[Delivery]:
+        """Return the records that the last poll has taken, once."""
+        return self._delegate.take_unseen()
+
+    def held(self) -> list[Delivery]:
+        """Return the deliveries with records that are not acknowledged."""
+        return list(self._delegate.held())
+
+    def renew(self, delivery: Delivery) -> None:
+        """Renew the lock of the records that are not acknowledged. No poll returns them again."""
+        self._delegate.renew(delivery)
+
+    def drop(self, deliveries: Collection[Delivery]) -> None:
+        """Forget records whose lock has ended."""
+        self._delegate.drop(deliveries)
+
+    def give_back(self) -> None:
+        """End the use."""
+        self._delegate.end_hold()
 
 
 def _place(record: Acknowledgeable) -> tuple[TopicPartition, int]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.settings.config import REQUIRED, Choice, ClientConfig, Setting, Settings, Text
+from pyconsumer.settings.config import REQUIRED, Choice, ClientConfig, Integer, Setting, Settings, Text
 
 __all__ = ["IN_THE_GROUP", "SHARE_CONSUMER_SETTINGS", "ShareConsumerConfig"]
 
@@ -59,6 +59,7 @@ class ShareConsumerConfig(ClientConfig):
     allow_auto_create_topics: bool
     consumer_timeout_ms: int | None
     schema_timeout_ms: int
+    share_delivery_count_limit: int
 
     @property
     def is_explicit(self) -> bool:
@@ -118,6 +119,13 @@ SHARE_CONSUMER_SETTINGS: Final[Settings[ShareConsumerConfig]] = Settings(
             "`batch_optimized`: whole batches of the log are acquired, which may be more records than"
             " `max_poll_records`. The following polls return the rest. `record_limit`: no more than `max_poll_records`"
             " are acquired (KIP-1206).",
+        ),
+        Setting(
+            "share_delivery_count_limit",
+            5,
+            Integer(1),
+            "How often a record is delivered at most, for a consumer that may not read the group's setting"
+            " `share.delivery.count.limit`. Dead letters need it.",
         ),
     ),
     ShareConsumerConfig,

@@ -15,12 +15,16 @@ Rules
 6. ``close`` sends what is acknowledged and ends the sessions, by which the brokers release everything else. In implicit
    mode the records of the last poll are released: nobody has said that they were processed. Then it leaves the group.
 7. Every step ends at its deadline, with dead brokers, too.
+8. A record that is released in its last delivery goes to the dead-letter sink, if there is one (:mod:`.last_delivery`).
+9. Workers *hold* the records of many polls. Their polls settle acknowledged records, in any mode, and leave the
+   others. While they are full, polls neither take nor fetch records. They renew locks without a second delivery.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Self
 
 from pyconsumer.clock import Clock
@@ -33,6 +37,8 @@ from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.context import ShareContext
 from pyconsumer.consumer.share.coordinator import ShareCoordinator
 from pyconsumer.consumer.share.fetcher import ShareFetcher
+from pyconsumer.consumer.share.group_settings import GroupSettings
+from pyconsumer.consumer.share.last_delivery import LastDeliveries, is_sink
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.session import Queued, Ticket
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, SchemaUnavailableError
@@ -45,6 +51,8 @@ from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import AcknowledgeType, TopicPartition
 
 __all__ = ["AcknowledgementCallback", "CommitResults", "ShareDelegate"]
+
+_log = logging.getLogger("pyconsumer.consumer")
 
 AcknowledgementCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], Any]
 """Called with the offsets of each partition whose acknowledgements have ended, and with their error or None."""
@@ -66,8 +74,19 @@ class ShareDelegate:
         self.config, self.client, self.metadata, self.clock = context
         self.metrics = ShareMetrics(self.clock.now(), windows_of(self.config))
         self.coordinator = ShareCoordinator(context)
-        self.fetcher = ShareFetcher(context, lambda: self.coordinator.member_id, self.metrics, self._on_outcome)
+        self.fetcher = ShareFetcher(
+            context, lambda: self.coordinator.member_id, self.metrics, self._on_outcome, self._on_lost
+        )
         config = self.config
+        self.group = GroupSettings(context)
+        self._last: LastDeliveries | None = None
+        if config.is_explicit and is_sink(config.on_record_error):
+            self._last = LastDeliveries(
+                config.on_record_error, lambda: self.group.delivery_limit, self.client.wake_poll
+            )
+            self.group.want()
+        self._holds = False  # rule 9
+        self._is_full = False
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error, advice=_ADVICE
         )
@@ -136,25 +155,29 @@ class ShareDelegate:
             if self._outcomes:
                 yield from self._run_callbacks()
             self._follow_assignment()
+            self._serve_last()
             error = self.fetcher.take_error()
             if error is not None:
                 raise error
-            found = self._take(most)
+            found = None if self._is_full else self._take(most)
             if found is not None:
                 return found
+            asked = self.group.refresh()
+            waits = self._is_full or not self.group.is_settled or self.fetcher.is_renewing or self.fetcher.buffer
             sent = (
                 self.fetcher.send_acknowledgements()
-                if self.fetcher.is_renewing or self.fetcher.buffer
-                else (self.fetcher.send_fetches(self.coordinator.assignment))
+                if waits
+                else self.fetcher.send_fetches(self.coordinator.assignment)
             )
-            if sent:
+            if sent or asked:
                 self.client.flush()
             now = self.clock.now()
             end = self._arrivals.extended(deadline)
             if served and now >= end:
                 return None
             served = True
-            yield Wait(None, min(end, self.coordinator.next_due_at, self.fetcher.next_due_at(now)))
+            due = min(self.coordinator.next_due_at, self.fetcher.next_due_at(now), self.group.next_due_at)
+            yield Wait(None, min(end, due))
 
     def _follow_assignment(self) -> None:
         if self._assignment_id != self.coordinator.assignment_id:
@@ -165,7 +188,7 @@ class ShareDelegate:
         """Settle the records of the poll before (rule 1)."""
         if not self._delivered:
             return
-        if self.config.is_explicit:
+        if self.config.is_explicit and not self._holds:
             for delivery in self._delivered:
                 offset = delivery.first_open
                 if offset is not None:
@@ -179,11 +202,27 @@ class ShareDelegate:
         """Queue the acknowledgements of delivered records."""
         for delivery in self._delivered:
             pieces = delivery.take_chosen()
-            if not self.config.is_explicit:
-                pieces = [*pieces, *delivery.accept_all()]
+            if not self._holds:
+                if self._last is not None:
+                    pieces = self._last.take_out(delivery, pieces, ticket)
+                if not self.config.is_explicit:
+                    pieces = [*pieces, *delivery.accept_all()]
             if pieces:
                 self.fetcher.acknowledge(Queued(delivery.source, pieces, ticket))
         self._delivered = [delivery for delivery in self._delivered if delivery.runs]
+
+    def _serve_last(self) -> None:
+        """Acknowledge the records that the dead-letter sink has taken or refused (rule 8)."""
+        if self._last is None or not self._last.is_pending:
+            return
+        ended, errors = self._last.take_ended()
+        for queued in ended:
+            self.fetcher.acknowledge(queued)
+            if queued.ticket is not None:
+                queued.ticket.end(queued.source.topic_partition, None)
+        for error in errors:
+            _log.error("a record in its last delivery was released, since the dead-letter sink failed: %s", error)
+            self.fetcher.keep_error(error)
 
     def _take(self, most: int) -> ConsumerRecords[Any, Any] | None:
         """Take records for the application (rules 2 to 4)."""
@@ -284,7 +323,10 @@ class ShareDelegate:
                 if queued.ticket is None:
                     ticket.add(queued.source.topic_partition)
                     session.queue[at] = queued._replace(ticket=ticket)
+        if self._last is not None:
+            self._last.adopt(ticket)
         while ticket.pending:
+            self._serve_last()
             if fetcher.send_acknowledgements():
                 self.client.flush()
             now = self.clock.now()
@@ -337,6 +379,53 @@ class ShareDelegate:
         if failure is not None:
             raise failure
 
+    def _on_lost(self, node_id: int) -> None:
+        """Note that the locks of all records from a node have ended, with its session."""
+        for delivery in self._delivered:
+            if delivery.source.node_id == node_id:
+                delivery.lock_until(-math.inf)
+
+    # -- records that workers hold (rule 9) --------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Begin to hold the records of many polls. Records stay bytes meanwhile.
+
+        Raises:
+            IllegalStateError: a record of an earlier poll is not acknowledged, in explicit mode.
+        """
+        self._settle_poll()
+        self._holds = True
+        self._convert = None
+        self.group.want()
+
+    def end_hold(self) -> None:
+        """End it. What is not acknowledged stays acquired until its lock expires."""
+        self._holds = self._is_full = False
+        self._convert = self.deserialization if self.deserialization.needed else None
+        self._delivered = []
+
+    def set_full(self, is_full: bool) -> None:
+        """Say whether polls leave the records where they are."""
+        self._is_full = is_full
+
+    def take_unseen(self) -> list[Delivery]:
+        """Return the records that the last poll has taken, once."""
+        taken, self._unseen = self._unseen, []
+        return taken
+
+    def held(self) -> list[Delivery]:
+        """Queue acknowledgements, and return the deliveries with records that have none."""
+        self._settle(None)
+        return self._delivered
+
+    def renew(self, delivery: Delivery) -> None:
+        """Renew the lock of the records that are not acknowledged, without a second delivery."""
+        self.fetcher.acknowledge(Queued(delivery.source, delivery.renewal()))
+
+    def drop(self, deliveries: Collection[Delivery]) -> None:
+        """Forget records whose lock has ended."""
+        self._delivered = [each for each in self._delivered if each not in deliveries]
+
     # -- iteration and interrupts ------------------------------------------------------------------------------------
 
     def give_back(self, unyielded: int) -> None:
@@ -382,6 +471,7 @@ class ShareDelegate:
 
     def recover(self) -> None:
         """Repair the state after Ctrl-C, without I/O."""
+        self.group.recover()
         self.coordinator.recover()
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -404,6 +494,10 @@ class ShareDelegate:
         fetcher.buffer.clear()
         until = -math.inf  # after Ctrl-C nothing is waited for
         try:
+            while self._last is not None and self._last.is_pending and self.clock.now() < deadline:
+                self._serve_last()
+                if self._last.is_pending:
+                    yield Wait(None, deadline)
             closing: set[int] = set()
             while self.clock.now() < deadline:
                 for session in fetcher.sessions.values():

@@ -87,6 +87,7 @@ class ShareFetcher:
         member_id: returns the id of the member.
         metrics: the consumer's counters.
         on_outcome: see :data:`Outcome`.
+        on_lost: is called with the node whose session is lost, with all that was acquired in it.
 
     Attributes:
         buffer: acquired records that are not delivered yet.
@@ -96,12 +97,18 @@ class ShareFetcher:
     """
 
     def __init__(
-        self, context: ShareContext, member_id: Callable[[], str], metrics: ShareMetrics, on_outcome: Outcome
+        self,
+        context: ShareContext,
+        member_id: Callable[[], str],
+        metrics: ShareMetrics,
+        on_outcome: Outcome,
+        on_lost: Callable[[int], object] | None = None,
     ) -> None:
         self._config, self._client, self._metadata, self._clock = context
         self._member_id = member_id
         self._metrics = metrics
         self._on_outcome = on_outcome
+        self._on_lost = on_lost
         self._backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         self._not_before: dict[TopicPartition, float] = {}  # partitions that had an error
         self._sent: dict[int, list[Queued]] = {}  # acknowledgements in flight, by node
@@ -125,11 +132,12 @@ class ShareFetcher:
 
     @property
     def is_renewing(self) -> bool:
-        """Return whether a renewal is queued or in flight."""
-        return any(session.has_renewals for session in self.sessions.values()) or any(
-            piece.kind == AcknowledgeType.RENEW
-            for sent in self._sent.values()
-            for each in sent
+        """Return whether a renewal is queued or in flight whose records a poll returns again."""
+        queued = (each for session in self.sessions.values() for each in session.queue)
+        sent = (each for several in self._sent.values() for each in several)
+        return any(
+            piece.kind == AcknowledgeType.RENEW and not piece.stays
+            for each in (*queued, *sent)
             for piece in each.pieces
         )
 
@@ -153,7 +161,8 @@ class ShareFetcher:
         if queued.ticket is not None:
             queued.ticket.add(queued.source.topic_partition)
         session = self.sessions.get(queued.source.node_id)
-        if session is None or not session.is_open:
+        is_lost = any(piece.locked_until == -math.inf for piece in queued.pieces)
+        if session is None or not session.is_open or is_lost:
             self._finish(queued, ShareSessionNotFoundError(_ENDED))
             return
         session.enqueue(queued)
@@ -370,6 +379,8 @@ class ShareFetcher:
         self.again = [each for each in self.again if each.source.node_id != session.node_id]
         for queued in session.drop_queue():
             self._finish(queued, error)
+        if self._on_lost is not None:
+            self._on_lost(session.node_id)
 
     def take_renewed(self) -> list[Delivery]:
         """Take the renewed records out."""
@@ -443,17 +454,21 @@ class ShareFetcher:
                 self._finish(queued._replace(pieces=late), error)
 
     def _finish(self, queued: Queued, error: KafkaError | None) -> None:
-        if error is None:
-            self._renew(queued.pieces)
+        self._renew(queued.pieces, error)
         if queued.ticket is not None:
             queued.ticket.end(queued.source.topic_partition, error)
         self._on_outcome(queued, error)
 
-    def _renew(self, pieces: Iterable[Piece]) -> None:
+    def _renew(self, pieces: Iterable[Piece], error: KafkaError | None) -> None:
         now = self._clock.now()
         for piece in pieces:
-            if piece.delivery is not None:
-                piece.delivery.lock_until(self._locked_until(now))
+            if piece.delivery is None:
+                continue
+            if error is not None:
+                piece.delivery.renewal_failed()
+                continue
+            piece.delivery.lock_until(self._locked_until(now))
+            if not piece.stays:
                 self.renewed.append(piece.delivery)
 
     def _locked_until(self, since: float) -> float:

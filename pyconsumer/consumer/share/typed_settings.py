@@ -73,3 +73,8 @@ class ShareConsumerSettings(ClientSettings, total=False):
     """``batch_optimized``: whole batches of the log are acquired, which may be more records than ``max_poll_records``.
     The following polls return the rest. ``record_limit``: no more than ``max_poll_records`` are acquired (KIP-1206).
     """
+
+    share_delivery_count_limit: int
+    """How often a record is delivered at most, for a consumer that may not read the group's setting
+    ``share.delivery.count.limit``. Dead letters need it.
+    """

@@ -281,6 +281,7 @@ cdef class Appender:
         Py_ssize_t key_size,
         const char *value,
         Py_ssize_t value_size,
+        PackedHeaders *headers,
         int32_t *index,
     ):
         """Append a record to its open batch and return the batch, None if a decision is needed first.
@@ -290,7 +291,7 @@ cdef class Appender:
         cdef PyObject *found
         cdef ProducerBatch batch
         cdef BatchBuilder builder
-        cdef int64_t size = RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+        cdef int64_t size = RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0) + headers.charge
         cdef int64_t used = 0
         cdef bint by_bytes = False
         if size > self.largest:
@@ -321,7 +322,16 @@ cdef class Appender:
             return None
         if self.memory.used + size > self.memory.limit and self.memory.used:
             return None
-        index[0] = builder.put(timestamp, next_delta(builder.last_delta), key, key_size, value, value_size, "\0", 1)
+        index[0] = builder.put(
+            timestamp,
+            next_delta(builder.last_delta),
+            key,
+            key_size,
+            value,
+            value_size,
+            headers.start,
+            headers.length,
+        )
         if index[0] < 0:
             return None
         batch.charged += size
@@ -341,9 +351,11 @@ cdef class Appender:
 
     @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
     def append(self, topic, value, key, headers, partition, timestamp_ms):
-        cdef _Topic known = None if headers else self.known_topic(topic)
+        cdef _Topic known = self.known_topic(topic)
         cdef ProducerBatch batch
         cdef FutureRecordMetadata future
+        cdef PackedHeaders packed
+        cdef bytes encoded
         cdef const char *key_data = NULL
         cdef const char *value_data = NULL
         cdef Py_ssize_t key_size = -1, value_size = -1
@@ -354,6 +366,9 @@ cdef class Appender:
         timestamp = self.time_of(timestamp_ms)
         number = self.chosen(partition)
         if timestamp < 0 or number == FAILED:
+            return None
+        encoded = pack_headers(headers, &packed)
+        if encoded is None:
             return None
         try:
             if not (text_or_bytes(value, &value_data, &value_size) and text_or_bytes(key, &key_data, &key_size)):
@@ -366,21 +381,25 @@ cdef class Appender:
             future = <FutureRecordMetadata>first_new_future(<PyTypeObject *>self.future_class, (), NULL)
             if PyObject_IS_GC(future):
                 PyObject_GC_UnTrack(<void *>future)  # as with the class above
-        batch = self.place(known, number, timestamp, key_data, key_size, value_data, value_size, &index)
+        batch = self.place(
+            known, number, timestamp, key_data, key_size, value_data, value_size, &packed, &index
+        )
         if batch is None:
             return None
         future.result_ = batch.result_
         future.index = index
         future.key_size = <int32_t>key_size
         future.value_size = <int32_t>value_size
-        future.header_size = -1  # records with headers are left to Python
+        future.header_size = <int32_t>packed.size
         future.timestamp_ms = timestamp
         self.announce(batch)
         return future
 
     @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
-    def append_many(self, topic, values, keys, Py_ssize_t start, partition, timestamp_ms, runs):
+    def append_many(self, topic, values, keys, Py_ssize_t start, partition, timestamp_ms, runs, headers=None):
         cdef _Topic known = self.known_topic(topic)
+        cdef PackedHeaders packed
+        cdef bytes encoded
         cdef list value_list = exact_list(values)
         cdef list key_list = None if keys is None else exact_list(keys)
         cdef ProducerBatch batch, last = None
@@ -396,6 +415,9 @@ cdef class Appender:
         number = self.chosen(partition)
         if timestamp < 0 or number == FAILED:
             return start
+        encoded = pack_headers(headers, &packed)
+        if encoded is None:
+            return start
         while at < end:
             if at >= PyList_GET_SIZE(value_list) or (keys is not None and at >= PyList_GET_SIZE(key_list)):
                 break  # `wake` let other code run, which made the lists shorter
@@ -408,7 +430,9 @@ cdef class Appender:
                     break
             except UnicodeEncodeError:
                 break
-            batch = self.place(known, number, timestamp, key_data, key_size, value_data, value_size, &index)
+            batch = self.place(
+                known, number, timestamp, key_data, key_size, value_data, value_size, &packed, &index
+            )
             if batch is None:
                 break
             at += 1
@@ -423,6 +447,74 @@ cdef class Appender:
             runs.append((last.result_, first, count))
             self.announce(last)
         return at
+
+
+cdef struct PackedHeaders:
+    const char *start
+    Py_ssize_t length
+    Py_ssize_t size  # of names and values, -1 without headers
+    int64_t charge  # what they may take at most
+
+
+cdef bytes NO_HEADERS = b"\0"
+
+
+cdef bytes pack_headers(headers, PackedHeaders *packed):
+    """Encode the headers of a record. Return None to leave them to Python.
+
+    The result owns the bytes that ``packed`` points to. The copy of a list may run the garbage collector. A tuple of
+    tuples does not change after that.
+    """
+    cdef PyObject *item
+    cdef Py_ssize_t number, count, length, total
+    cdef bytes encoded
+    cdef uint8_t *at
+    packed.size = -1
+    packed.charge = 0
+    if headers is None or ((type(headers) is list or type(headers) is tuple) and not headers):
+        packed.start = PyBytes_AS_STRING(NO_HEADERS)
+        packed.length = 1
+        return NO_HEADERS
+    if type(headers) is list:
+        headers = PyList_AsTuple(headers)
+    elif type(headers) is not tuple:
+        return None
+    count = PyTuple_GET_SIZE(headers)
+    total = varint_size(zigzag(count))
+    packed.size = 0
+    for number in range(count):
+        item = PyTuple_GET_ITEM(headers, number)
+        if type(<object>item) is not tuple or PyTuple_GET_SIZE(<object>item) != 2:
+            return None
+        name = <object>PyTuple_GET_ITEM(<object>item, 0)
+        data = <object>PyTuple_GET_ITEM(<object>item, 1)
+        if type(name) is not str or not (data is None or type(data) is bytes):
+            return None
+        try:
+            PyUnicode_AsUTF8AndSize(name, &length)
+        except UnicodeEncodeError:
+            return None
+        total += varint_size(zigzag(length)) + length
+        packed.size += length
+        packed.charge += 10 + 4 * len(<str>name)
+        length = -1 if data is None else PyBytes_GET_SIZE(data)
+        total += varint_size(zigzag(length)) + max(length, 0)
+        packed.size += max(length, 0)
+        packed.charge += max(length, 0)
+    encoded = PyBytes_FromStringAndSize(NULL, total)
+    at = put_varint(<uint8_t *>PyBytes_AS_STRING(encoded), zigzag(count))
+    for number in range(count):
+        item = PyTuple_GET_ITEM(headers, number)
+        name = <object>PyTuple_GET_ITEM(<object>item, 0)
+        data = <object>PyTuple_GET_ITEM(<object>item, 1)
+        at = put_bytes(at, PyUnicode_AsUTF8AndSize(name, &length), length)
+        if data is None:
+            at = put_varint(at, zigzag(-1))
+        else:
+            at = put_bytes(at, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+    packed.start = PyBytes_AS_STRING(encoded)
+    packed.length = total
+    return encoded
 
 
 cdef inline list exact_list(given):

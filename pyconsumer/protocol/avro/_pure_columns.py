@@ -27,6 +27,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from pyconsumer.errors import SerializationError
 from pyconsumer.protocol.avro._pure import UUID_TEXT, Decoder, RefusedError, TooLargeError, ValueCursor, check_block
 from pyconsumer.protocol.avro._pure import too_large as too_large_error
 from pyconsumer.protocol.avro.column_plan import ColumnPlan, Do, Step
@@ -47,6 +48,8 @@ __all__ = [
     "ColumnsDecoder",
     "Odd",
     "Scanned",
+    "Store",
+    "ValueProgram",
     "explain",
     "rows_of",
 ]
@@ -123,21 +126,44 @@ class Scanned(NamedTuple):
     odd: list[int]
 
 
-class ColumnProgram:
-    """A plan, made ready for decoders.
+class ValueProgram:
+    """A plan of any format, made ready for decoders. Each format has a subclass.
+
+    Args:
+        plan: the plan. It has a ``layout``.
+    """
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+
+    __reduce__ = not_copied
+
+    def read_into(self, decoder: ColumnsDecoder, cursor: ValueCursor) -> None:
+        """Append one value to all columns. The caller looks whether bytes are left.
+
+        Raises:
+            RefusedError, TooLargeError: the value is refused. Then the columns must be truncated.
+        """
+        raise NotImplementedError
+
+
+class ColumnProgram(ValueProgram):
+    """A plan of Avro.
 
     Args:
         plan: see :func:`.column_plan.column_plan`.
     """
 
     def __init__(self, plan: ColumnPlan) -> None:
-        self.plan = plan
+        super().__init__(plan)
         self.skipper = Decoder(plan.skips)
 
-    __reduce__ = not_copied
+    def read_into(self, decoder: ColumnsDecoder, cursor: ValueCursor) -> None:
+        """Append one value, step by step."""
+        decoder.read_step(self, cursor)
 
 
-class _Store:
+class Store:
     """The values of one column.
 
     Attributes:
@@ -177,18 +203,18 @@ class ColumnsDecoder:
     ) -> None:
         if not 0 <= max_decoded_bytes <= MOST_ROOM:
             raise ValueError(f"max_decoded_bytes is 0 to {MOST_ROOM}, not {max_decoded_bytes}")
-        self._stores = [_Store(column) for column in columns]
+        self.stores = [Store(column) for column in columns]
         self._null_bytes = columns[0].null_bytes
         self._room = max_decoded_bytes
         self._most_held = most_held
         self._most_items = most_items
         self._held = 0
-        self._most_now = 0  # items of the longest list
+        self.most_now = 0  # items of the longest list
 
     __reduce__ = not_copied
 
     def __len__(self) -> int:
-        return len(self._stores[0].valid)
+        return len(self.stores[0].valid)
 
     def scan(self, rows: Rows, programs: Mapping[int, Any]) -> Scanned:
         """Return the rows whose plan is not among the given ones. See :class:`Scanned`."""
@@ -222,13 +248,13 @@ class ColumnsDecoder:
         """
         bad: list[Bad] = []
         for row, data in enumerate(rows):
-            if self._held > self._most_held or self._most_now > self._most_items:
+            if self._held > self._most_held or self.most_now > self._most_items:
                 return row, bad
             if data is None:
                 self._null_row()
                 continue
             program, start = self._program(row, data, programs, odd)
-            if isinstance(program, ColumnProgram) and self._append_one(program, data, start):
+            if isinstance(program, ValueProgram) and self._append_one(program, data, start):
                 continue
             bad.append(Bad(row, program, start))
             if stop:
@@ -238,7 +264,7 @@ class ColumnsDecoder:
 
     def _null_row(self) -> None:
         self._held += ROW_BYTES + self._null_bytes
-        self._null(0)
+        self.null(0)
 
     def scan_column(self, column: BinaryColumn, count: int, programs: Mapping[int, Any]) -> Scanned:
         """Do as :meth:`scan`, with the first rows of a column."""
@@ -264,43 +290,44 @@ class ColumnsDecoder:
             return None, 0
         return programs.get(int.from_bytes(data[1:5], "big")), 5
 
-    def _append_one(self, program: ColumnProgram, data: bytes, start: int) -> bool:
+    def _append_one(self, program: ValueProgram, data: bytes, start: int) -> bool:
         before = len(self)
         try:
             cursor = ValueCursor(data, start, self._room)
             self.read_from(program, cursor)
             self._held += ROW_BYTES + self._room - cursor.room
         except (RefusedError, TooLargeError):
-            self._truncate(0, before)
+            self.truncate_column(0, before)
             return False
         return True
 
-    def read_from(self, program: ColumnProgram, cursor: ValueCursor) -> None:
+    def read_from(self, program: ValueProgram, cursor: ValueCursor) -> None:
         """Append one value, up to the end of its bytes. If it raises, the columns must be truncated."""
-        self._read(program, cursor, 0, 0)
+        program.read_into(self, cursor)
         if cursor.at != cursor.end:
             raise RefusedError(f"{cursor.end - cursor.at} bytes are left after the value")
 
     def truncate(self, count: int) -> None:
         """Drop all rows but the first ``count``."""
-        self._truncate(0, count)
+        self.truncate_column(0, count)
         if not count:
-            self._held = self._most_now = 0
+            self._held = self.most_now = 0
 
-    def _truncate(self, number: int, count: int) -> None:
-        store = self._stores[number]
+    def truncate_column(self, number: int, count: int) -> None:
+        """Drop all values of a column but the first ``count``."""
+        store = self.stores[number]
         del store.valid[count:], store.values[count:]
         if store.kind in (Kind.LIST, Kind.MAP):
             del store.ends[count + 1 :]
             count = store.ends[count]
         for child in store.children:
-            self._truncate(child, count)
+            self.truncate_column(child, count)
 
     def finish(self) -> list[Buffers]:
         """Return all columns. Nothing can be appended afterwards."""
-        return [self._finished(store) for store in self._stores]
+        return [self._finished(store) for store in self.stores]
 
-    def _finished(self, store: _Store) -> Buffers:
+    def _finished(self, store: Store) -> Buffers:
         count = len(store.valid)
         nulls = store.valid.count(0) if store.nullable else 0
         bitmap = _bits(store.valid) if nulls and store.kind != Kind.NULL else None
@@ -321,30 +348,36 @@ class ColumnsDecoder:
 
     # -- values --------------------------------------------------------------------------------------------------------
 
-    def _put(self, number: int, value: Any) -> None:
-        store = self._stores[number]
+    def put(self, number: int, value: Any) -> None:
+        """Append a value to a column without children."""
+        store = self.stores[number]
         store.values.append(value)
         store.valid.append(1)
 
-    def _null(self, number: int) -> None:
-        store = self._stores[number]
+    def null(self, number: int) -> None:
+        """Append a null to a column and its children."""
+        store = self.stores[number]
         store.valid.append(0)
         if store.kind == Kind.STRUCT:
             for child in store.children:
-                self._null(child)
+                self.null(child)
         elif store.kind in (Kind.LIST, Kind.MAP):
             store.ends.append(store.ends[-1])
         elif store.kind != Kind.NULL:
             store.values.append(store.empty)
 
+    def read_step(self, program: ColumnProgram, cursor: ValueCursor) -> None:
+        """Append one value of Avro."""
+        self._read(program, cursor, 0, 0)
+
     def _read(self, program: ColumnProgram, cursor: ValueCursor, number: int, level: int) -> None:
         step = program.plan.steps[number]
         scalar = _READ.get(step.do)
         if scalar is not None:
-            self._put(step.column, scalar(cursor, step))
+            self.put(step.column, scalar(cursor, step))
         elif step.do == Do.NULL:
             cursor.charge(step.c)
-            self._null(step.column)
+            self.null(step.column)
         elif step.do == Do.UNION:
             branch = cursor.long()
             if not 0 <= branch < step.b:
@@ -369,11 +402,11 @@ class ColumnsDecoder:
 
     def _member(self, program: ColumnProgram, cursor: ValueCursor, step: Step, level: int) -> None:
         cursor.charge(step.c)
-        store = self._stores[step.column]
+        store = self.stores[step.column]
         store.valid.append(1)
         for place, child in enumerate(store.children):
             if step.a < 0 or place != step.b:
-                self._null(child)
+                self.null(child)
         if step.a < 0:
             program.skipper.skip(cursor, step.b, level)
         else:
@@ -381,7 +414,7 @@ class ColumnsDecoder:
 
     def _record(self, program: ColumnProgram, cursor: ValueCursor, step: Step, level: int) -> None:
         cursor.charge(step.c)
-        self._stores[step.column].valid.append(1)
+        self.stores[step.column].valid.append(1)
         for link in program.plan.links[step.a : step.a + step.b]:
             try:
                 self._read(program, cursor, link, level)
@@ -402,7 +435,7 @@ class ColumnsDecoder:
 
     def _items(self, program: ColumnProgram, cursor: ValueCursor, step: Step, level: int) -> None:
         is_map = step.do == Do.MAP
-        store = self._stores[step.column]
+        store = self.stores[step.column]
         cursor.charge(64)
         found = 0
         while True:
@@ -413,7 +446,7 @@ class ColumnsDecoder:
             for _ in range(count):
                 cursor.charge(64 if is_map else 8)
                 if is_map:
-                    self._put(store.children[0], _text(cursor, step))
+                    self.put(store.children[0], _text(cursor, step))
                 try:
                     self._read(program, cursor, step.a, level)
                 except RefusedError as error:
@@ -423,7 +456,7 @@ class ColumnsDecoder:
             check_block(cursor, end)
         store.valid.append(1)
         store.ends.append(store.ends[-1] + found)
-        self._most_now = max(self._most_now, store.ends[-1])
+        self.most_now = max(self.most_now, store.ends[-1])
 
 
 def rows_of(column: BinaryColumn, count: int) -> list[bytes | None]:
@@ -437,7 +470,7 @@ def rows_of(column: BinaryColumn, count: int) -> list[bytes | None]:
     return found
 
 
-def explain(program: ColumnProgram, data: bytes, start: int, max_decoded_bytes: int) -> AvroDecodeError:
+def explain(program: Any, data: bytes, start: int, max_decoded_bytes: int) -> SerializationError:
     """Return the error of a value that a decoder has refused.
 
     Args:
@@ -446,18 +479,21 @@ def explain(program: ColumnProgram, data: bytes, start: int, max_decoded_bytes: 
         start: the byte at which the value begins.
         max_decoded_bytes: the bound of a value.
     """
-    if len(data) - start > _EXPLAINED_BYTES:
-        return AvroDecodeError(f"the value of {len(data) - start} bytes is not that of the schema")
     plan = program.plan
+    is_avro = isinstance(plan, ColumnPlan)
+    error: Callable[[str], SerializationError] = AvroDecodeError if is_avro else SerializationError
+    if len(data) - start > _EXPLAINED_BYTES:
+        return error(f"the value of {len(data) - start} bytes is not that of the schema")
     cursor = ValueCursor(data, start, max_decoded_bytes)
     trial = ColumnsDecoder(plan.layout.columns, max_decoded_bytes)
+    twin = ColumnProgram(plan) if is_avro else plan.twin(program)
     try:
-        trial.read_from(ColumnProgram(plan), cursor)
-    except RefusedError as error:
-        return AvroDecodeError(f"{error.text()} (at byte {cursor.at} of {cursor.end})")
+        trial.read_from(twin, cursor)
+    except RefusedError as refused:
+        return error(f"{refused.text()} (at byte {cursor.at} of {len(data)})")
     except TooLargeError:
-        return too_large_error(max_decoded_bytes)
-    return AvroDecodeError("the value is not that of the schema")
+        return error(str(too_large_error(max_decoded_bytes)))
+    return error("the value is not that of the schema")
 
 
 # -- buffers -----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def arrow_type(pa: Any, layout: Layout, number: int = 0) -> Any:
     if column.kind == Kind.LIST:
         return pa.list_(_field(pa, layout, column.children[0]))
     if column.kind == Kind.MAP:
-        return pa.map_(pa.string(), _field(pa, layout, column.children[1]))
+        return pa.map_(arrow_type(pa, layout, column.children[0]), _field(pa, layout, column.children[1]))
     return _scalar_type(pa, column)
 
 
@@ -48,6 +48,10 @@ def _scalar_type(pa: Any, column: Column) -> Any:
         return pa.date32()
     if logical == "uuid":
         return pa.string()
+    if logical in ("uint32", "uint64"):
+        return pa.uint32() if logical == "uint32" else pa.uint64()
+    if logical == "duration-micros":
+        return pa.duration("us")
     if logical.startswith("time-"):
         return pa.time32("ms") if logical.endswith("millis") else pa.time64("us")
     if "timestamp-" in logical:

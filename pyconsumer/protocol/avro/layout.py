@@ -7,13 +7,15 @@ Rules (the mapping of types, derived from spark-avro's)
 2. Each other union is a struct with a field for each branch but null, in order: ``member0``, ``member1`` and so on. One
    of them is not null. Null as a branch makes the struct nullable.
 3. An enum is a dictionary of the reader's symbols. A fixed type has its size. An array is a list, a map is a map with
-   text as its keys.
+   text as its keys. (Maps of Protobuf may have numbers as keys.)
 4. A decimal has at most 38 digits. Logical types that the specification ignores are ignored.
 5. A record that contains itself has no columns. Nor has a schema with more than :data:`MOST_COLUMNS` of them.
 6. A selection is a list of paths of names. The path goes through arrays and maps to their items. A member of a union
    struct has its name there. A column that no path needs is not in the layout.
 7. The column of a whole key or value is nullable, since a record may lack it.
 8. An engine may have its own form of a type: :class:`Target` says how.
+9. Whole numbers of Protobuf without a sign have the logical types ``uint32`` and ``uint64``, its durations
+   ``duration-micros``. Nothing else has them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Final, NamedTuple
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.avro.schema import AvroSchema
-from pyconsumer.protocol.avro.types import AvroType
+from pyconsumer.protocol.avro.types import AvroType, Logical
 
 __all__ = ["ARROW", "MOST_COLUMNS", "MOST_DIGITS", "Column", "Kind", "Layout", "Target", "make_layout"]
 
@@ -42,12 +44,14 @@ class Target(NamedTuple):
         others: further ways out of a type without columns, for messages.
         in_micros: True stores timestamps of milliseconds in microseconds. A value that has no such number is refused.
         has_nanos: False refuses timestamps of nanoseconds.
+        has_unsigned: False stores numbers of 32 bits without a sign as long, those of 64 bits as decimals of 20 digits.
     """
 
     schema: str
     others: str = ""
     in_micros: bool = False
     has_nanos: bool = True
+    has_unsigned: bool = True
 
 
 ARROW: Final = Target("a schema_str", ", or use poll() with the deserializer, which returns objects")
@@ -160,6 +164,10 @@ _KINDS: Final = {
     "fixed": Kind.FIXED,
 }
 _WIDTHS: Final = {Kind.INT: 4, Kind.LONG: 8, Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.BYTES: 4, Kind.LIST: 4, Kind.MAP: 4}
+_SIGNED: Final[dict[Logical | None, AvroType]] = {
+    Logical("uint32"): AvroType("long"),
+    Logical("uint64"): AvroType("fixed", size=16, logical=Logical("decimal", 20)),
+}
 _MERGED: Final = {frozenset(("int", "long")): "long", frozenset(("float", "double")): "double"}
 
 
@@ -182,7 +190,7 @@ class _Maker:
             return number
         if kind.kind == "map":
             number = self._new(Column(name, Kind.MAP, nullable, kind))
-            keys = self._new(Column("key", Kind.BYTES, False, AvroType("string"), null_bytes=4))
+            keys = self._scalar("key", kind.keys or AvroType("string"), f"{where}{{}}", nullable=False)
             self._finish(number, [keys, self.add("value", kind.items, wanted, f"{where}{{}}")])
             return number
         if wanted is not None and wanted.parts:
@@ -204,6 +212,8 @@ class _Maker:
         self.columns[number] = replace(column, children=tuple(children), parts=parts or {}, null_bytes=null_bytes)
 
     def _scalar(self, name: str, kind: AvroType, where: str, *, nullable: bool, is_merged: bool = False) -> int:
+        if not self._target.has_unsigned and kind.logical in _SIGNED:
+            kind = _SIGNED[kind.logical]
         logical = "" if kind.logical is None else kind.logical.name
         stored, width = _KINDS[kind.kind], kind.size
         if logical == "decimal":

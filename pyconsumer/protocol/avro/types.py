@@ -57,6 +57,7 @@ class AvroType:
         symbols, default: of an enum. The default is None without one.
         size: of a fixed type, in bytes.
         items: the type of an array's items, or of a map's values.
+        keys: the type of a map's keys in a format other than Avro. None for text.
         branches: of a union.
         logical: None without a valid logical type.
         doc: as declared.
@@ -69,6 +70,7 @@ class AvroType:
         "doc",
         "fields",
         "items",
+        "keys",
         "kind",
         "logical",
         "name",
@@ -89,6 +91,7 @@ class AvroType:
         symbols: tuple[str, ...] = (),
         default: str | None = None,
         items: AvroType | None = None,
+        keys: AvroType | None = None,
         logical: Logical | None = None,
     ) -> None:
         self.kind = kind
@@ -101,6 +104,7 @@ class AvroType:
         self.size = size
         if items is not None:
             self.items = items
+        self.keys = keys
         self.branches: list[AvroType] = []
         self.logical = logical
 

@@ -72,6 +72,9 @@ class ProtobufDeserializer(SchemaDeserializer[_MessageDecoder]):
         rule_registry: Any = None,
     ) -> None:
         super().__init__(schema_registry_client, False, None, conf, _DEFAULTS, rule_conf, rule_registry)
+        self.reader_schema = None
+        #: The type of the given class, None without one.
+        self.message_descriptor: Any = None
         self._decoder: _MessageDecoder | None = None
         self._files: dict[Any, ProtoFile] = {}  # by id or GUID: all types of a schema are of one file
         if message_type is not None:
@@ -80,6 +83,7 @@ class ProtobufDeserializer(SchemaDeserializer[_MessageDecoder]):
                     f"message_type of ProtobufDeserializer is a class of messages, not {message_type!r}"
                 )
             self._decoder = _MessageDecoder(message_type)
+            self.message_descriptor = message_type.DESCRIPTOR  # type: ignore[attr-defined]
         elif schema_registry_client is None:
             raise ConfigurationError("ProtobufDeserializer needs message_type or schema_registry_client")
 
@@ -87,8 +91,18 @@ class ProtobufDeserializer(SchemaDeserializer[_MessageDecoder]):
         """Return the key of a decoder. With a class, the path of the type has no say."""
         return super().key_of(identity, indexes if self._decoder is None else (), topic, field)
 
+    @property
+    def has_zigzag(self) -> bool:
+        """Return whether the path of the type is read as it has been written since 2021."""
+        return not self._conf["use.deprecated.format"]
+
     def _read_framed(self, data: bytes, headers: Any, field: MessageField) -> Framed:
-        return read_framed(data, headers, field, protobuf=True, zigzag=not self._conf["use.deprecated.format"])
+        return read_framed(data, headers, field, protobuf=True, zigzag=self.has_zigzag)
+
+    def _typed_columns(self, side: MessageField) -> Any:
+        from pyconsumer.schemas.protobuf.columns import ProtobufColumns  # which objects do without
+
+        return ProtobufColumns(self, side)
 
     def _make(self, place: Place) -> _MessageDecoder:
         writer = None if self.client is None else self.fetch_writer(place.identity)

@@ -309,5 +309,5 @@ def test_a_damaged_file_is_one_clear_line(start: Start, tmp_path: Path, content:
 
 def test_a_format_of_the_future(start: Start, tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text('{"format": 99}')
-    with pytest.raises(BrokerStartError, match="has format 99; this version reads 1 to 3"):
+    with pytest.raises(BrokerStartError, match="has format 99; this version reads 1 to 4"):
         start()

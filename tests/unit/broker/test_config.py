@@ -90,8 +90,8 @@ def test_an_unknown_setting_is_rejected_with_the_nearest_name() -> None:
         BrokerConfig({"num.partition": 3})
     with pytest.raises(ConfigurationError, match=r"did you mean retention\.ms\?"):
         parse_topic_config({"retention.m": 3})
-    with pytest.raises(ConfigurationError, match=r"'advertised\.listeners' \(use --advertised-host of"):
-        BrokerConfig({"advertised.listeners": "PLAINTEXT://h:9092"})
+    with pytest.raises(ConfigurationError, match=r"'advertised\.host\.name' \(use --advertised-host of"):
+        BrokerConfig({"advertised.host.name": "h"})
 
 
 def test_every_default_passes_its_own_check() -> None:

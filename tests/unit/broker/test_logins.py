@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hmac
 
 import pytest
 
-from pyconsumer.broker.logins import LoginError, Logins, PlainUsers, ScramCredential, ScramLogin
+from pyconsumer.broker.logins import (
+    LoginError,
+    Logins,
+    LoginStep,
+    PlainUsers,
+    ScramCredential,
+    ScramLogin,
+    SlowStep,
+    run_at_once,
+)
 from pyconsumer.errors import AuthenticationError
 from pyconsumer.network.sasl import Scram
 from pyconsumer.scram import ScramMechanism
@@ -123,6 +133,35 @@ def test_a_credential_has_no_password_and_shows_no_key() -> None:
     assert repr(found) == "ScramCredential(iterations=4096)"
     assert found.fits(ScramMechanism.SCRAM_SHA_512, "secret")
     assert not found.fits(ScramMechanism.SCRAM_SHA_512, "other")
+
+
+def test_each_name_takes_the_same_steps_with_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    compare = hmac.compare_digest
+
+    def compared(one: bytes, other: bytes) -> bool:
+        steps.append(f"compare {len(one)} {len(other)}")
+        return compare(one, other)
+
+    def changed(name: str, password: bytes) -> None:
+        steps.append("changed")
+
+    monkeypatch.setattr("pyconsumer.broker.logins.hmac.compare_digest", compared)
+    users = PlainUsers({"alice": "secret"}, changed)
+    assert users.authenticate(b"\0alice\0secret") == LoginStep(b"", "alice")
+    for message in (b"\0alice\0wrong", b"\0nobody\0secret"):
+        with pytest.raises(LoginError, match="Invalid username or password"):
+            users.authenticate(message)
+    assert steps == ["compare 32 32", "changed"] * 3
+
+
+def test_a_slow_check_is_left_to_another_thread() -> None:
+    users = PlainUsers({"alice": "old"}, lambda name, password: lambda: password == b"new")
+    good, bad = (users.authenticate(b"\0alice\0" + password) for password in (b"new", b"old"))
+    assert isinstance(good, SlowStep)
+    assert isinstance(bad, SlowStep)
+    assert run_at_once(good.run).value == LoginStep(b"", "alice")
+    assert isinstance(run_at_once(bad.run).value, LoginError)
 
 
 def test_logins_of_a_listener() -> None:

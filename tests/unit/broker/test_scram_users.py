@@ -105,6 +105,20 @@ def test_a_changed_user_of_the_start_has_no_old_password(caplog: pytest.LogCaptu
     assert users.fits_changed("alice", b"secret") is users.fits_changed("bob", b"secret") is None
     users.alter([ScramDeletion("alice", SHA_512)], [])
     assert "the credentials of 'alice' have changed; the password of the start is set again" in caplog.text
-    assert [users.fits_changed("alice", text) for text in (b"secret", b"other", b"\xff")] == [True, False, False]
+    checks = [users.fits_changed("alice", text) for text in (b"secret", b"other", b"\xff")]
+    assert [check and check() for check in checks] == [True, False, False]
     users.alter([ScramDeletion("alice", SHA_256)], [])
-    assert users.fits_changed("alice", b"secret") is False
+    deleted = users.fits_changed("alice", b"secret")
+    assert deleted is not None
+    assert not deleted()
+
+
+def test_an_earlier_state_comes_back() -> None:
+    users = controller(None).scram
+    users.set_password("alice", "secret")
+    state = json.loads(json.dumps(users.snapshot()))
+    users.alter([ScramDeletion("alice", SHA_512)], [upsertion("bob")])
+    users.restore(state)
+    assert (users.snapshot(), users.fits_changed("alice", b"secret")) == (state, None)
+    users.restore({})
+    assert users.snapshot() == {}

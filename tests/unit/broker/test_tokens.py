@@ -115,6 +115,11 @@ def test_a_login_accepts_nothing_after_a_refusal() -> None:
             OAuthLogin(check).respond(message)
 
 
+def test_a_token_that_is_accepted_late_holds_to_the_end_of_the_skew() -> None:
+    found = [checker().check(unsecured(exp=_NOW_S + late)).expires_ms for late in (5, 0, -5)]
+    assert found == [(_NOW_S + end) * 1000 for end in (5, 30, 25)]
+
+
 def test_the_shorter_bound_ends_a_session() -> None:
     without, with_end = LoginStep(b"", "u"), LoginStep(b"", "u", 5000)
     assert session_ms(0, without, 1000) is None

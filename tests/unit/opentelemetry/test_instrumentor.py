@@ -30,6 +30,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
+from pyconsumer.producer.implementation import Appender
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.telemetry import Client, hooks
 from tests.support.spans import Drops, recording
@@ -47,8 +48,8 @@ def _end() -> Iterator[None]:
 def servers() -> Iterator[str]:
     with EmbeddedCluster() as cluster:
         cluster.create_topic("t", 1)
-        cluster.create_topic("dropped", 1)
         cluster.create_topic("generated", 1)
+        cluster.create_topic("dropped", 1)
         yield cluster.bootstrap_servers
 
 
@@ -198,20 +199,53 @@ def test_a_failure_at_the_end_of_processing_leaves_no_span_current(monkeypatch: 
 
 
 def test_a_dropped_span_sends_its_context_and_reads_no_header(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with recording(sampler=Drops(), metrics=False) as recorder:
-        with KafkaProducer(bootstrap_servers=servers) as producer:
-            producer.send("dropped", b"x").get(30)
+    sampler = Counting(takes=0)
+    with recording(sampler=sampler, metrics=False) as recorder:
+        with KafkaProducer(bootstrap_servers=servers, linger_ms=500) as producer:
+            producer.send("dropped", b"0").get(30)
+            for _ in range(3):
+                producer.send("dropped", b"x")
+            producer.send_many("dropped", [b"x"] * 6).get(30)
+        sent = [b"%032x" % trace_id for trace_id in sampler.asked]
         with KafkaConsumer("dropped", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
             assert hooks.active is not None
             with monkeypatch.context() as patch:
                 read: list[object] = []
                 patch.setattr("pyconsumer.opentelemetry.observer._link", lambda *given: read.append(given))
-                (record,) = consumer.poll(10_000).records()
+                records: list[ConsumerRecord] = []
+                while len(records) < 10:
+                    records += consumer.poll(10_000).records()
         assert not read
         assert recorder.spans() == []
-    ((name, value),) = record.headers
-    assert name == "traceparent"
-    assert int(value[-2:], 16) & 1 == 0, "not sampled"
+    assert len(sent) == 5, "the sampler is asked once for each call"
+    parents = [(dict(record.headers)["traceparent"] or b"").split(b"-") for record in records]
+    assert [parent[1] for parent in parents] == [*sent[:4], *[sent[4]] * 6]
+    assert {int(parent[3], 16) & 1 for parent in parents} == {0}, "not sampled"
+
+
+def test_a_send_whose_span_is_dropped_joins_its_batch_at_once(servers: str) -> None:
+    """It takes no lock and waits for no outcome, as without an observer."""
+    if Appender.__module__.endswith("fast_append"):
+        pytest.skip("there is no compiled part")
+    with KafkaProducer(bootstrap_servers=servers, linger_ms=10_000, batch_size=1 << 20) as producer:
+        entered: list[str] = []
+
+        def profile(frame: Any, event: str, argument: Any) -> None:
+            if event == "call":
+                entered.append(frame.f_code.co_name)
+
+        with recording(sampler=Drops(), metrics=False):
+            for call in (lambda: producer.send("t", b"x"), lambda: producer.send_many("t", [b"x"] * 1000)):
+                call()
+                entered.clear()
+                sys.setprofile(profile)
+                try:
+                    call()
+                finally:
+                    sys.setprofile(None)
+                assert "_place" not in entered
+                assert "sent" not in entered
+                assert len(entered) < 40
 
 
 def _python_calls(call: Any) -> int:
@@ -280,6 +314,7 @@ def test_a_failure_of_opentelemetry_is_logged_once_and_the_client_works_on(
 
         assert active is not None
         monkeypatch.setattr(active, "start", fails)
+        monkeypatch.setattr(active, "start_send", fails)
         monkeypatch.setattr(active, "start_receive", fails)
         with KafkaProducer(bootstrap_servers=servers) as producer:
             producer.send("t", b"last").get(30)
@@ -295,14 +330,16 @@ def test_a_failure_of_opentelemetry_is_logged_once_and_the_client_works_on(
 
 
 class Counting(Sampler):
-    """Takes every second span, and counts how often it is asked, and for which trace."""
+    """Takes every second span or none, and counts how often it is asked, and for which trace."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes: int = 1) -> None:
         self.asked: list[int] = []
+        self._takes = takes
 
     def should_sample(self, parent_context: Any, trace_id: int, *_: Any, **__: Any) -> SamplingResult:
         self.asked.append(trace_id)
-        return SamplingResult(Decision.DROP if len(self.asked) % 2 else Decision.RECORD_AND_SAMPLE)
+        takes = self._takes and not len(self.asked) % 2
+        return SamplingResult(Decision.RECORD_AND_SAMPLE if takes else Decision.DROP)
 
     def get_description(self) -> str:
         return "counts"

@@ -15,6 +15,7 @@ from pyconsumer.producer import implementation
 from pyconsumer.producer.partitioner import DefaultPartitioner, murmur2
 from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.records import BatchBuilder, iter_records
+from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import TopicPartition
 
 P0 = TopicPartition("t", 0)
@@ -204,7 +205,14 @@ def test_hashes_of_all_bytes_like_objects(native: Any) -> None:
     [
         ({"topic": "other"}, "a topic without an open batch"),
         ({"topic": 7}, "no topic"),
-        ({"headers": [("a", b"b")]}, "headers"),
+        ({"headers": [("a", bytearray(b"b"))]}, "a header to be copied first"),
+        ({"headers": [("a", b"b"), ["a", b"b"]]}, "no pair"),
+        ({"headers": [("a", b"b", b"c")]}, "no pair"),
+        ({"headers": [(Text("a"), b"b")]}, "text of another kind"),
+        ({"headers": [("\ud800", b"b")]}, "text that UTF-8 does not have"),
+        ({"headers": [("a", b"x" * 5000)]}, "too large"),
+        ({"headers": {"a": b"b"}}, "no list"),
+        ({"headers": iter([("a", b"b")])}, "what can be read once"),
         ({"timestamp_ms": -1}, "a time before 1970"),
         ({"timestamp_ms": 1 << 63}, "no time at all"),
         ({"timestamp_ms": 1.5}, "not a number of ms"),
@@ -371,6 +379,27 @@ def test_many_records_with_keys_and_an_invalid_one(native: Any) -> None:
             options["topic"], values, options["keys"], 16, options["partition"], options["timestamp_ms"], runs
         )
         assert found == 16, wrong
+
+
+@pytest.mark.parametrize(
+    "headers", [None, (), [], [("a", b"1")], (("ä" * 70, None), ("", b""), ("x", b"y" * 200)), [("n", b"")] * 100]
+)
+def test_headers_are_written_as_by_the_builder(headers: Any, native: Any) -> None:
+    bench = Bench(native)
+    expected = BatchBuilder()
+    future = bench.append(b"v", b"k", 1, headers=headers)
+    assert expected.try_append(NOW, b"k", b"v", headers or ()) == 0
+    runs: list[Any] = []
+    assert bench.appender.append_many("t", [b"v", None], [None, b"k"], 0, 1, NOW, runs, headers) == 2
+    for key, value in ((None, b"v"), (b"k", None)):
+        expected.try_append(NOW, key, value, headers or ())
+    batch = bench.batches[1]
+    assert batch.builder.build() == expected.build()
+    batch.result.finish(100, -1, None)
+    assert future.get(0)[-1] == size_of_headers(headers or ())
+    charge = sum(10 + 4 * len(name) + len(data or b"") for name, data in headers or ())
+    assert batch.memory == bench.memory.used == 3 * (21 + charge) + 4
+    assert bench.appender.append_many("t", [b"v"], None, 0, 1, NOW, runs, [("a", 7)]) == 0
 
 
 def test_a_call_gives_other_threads_their_turn(native: Any) -> None:

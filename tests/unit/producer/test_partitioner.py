@@ -117,6 +117,21 @@ def test_each_topic_has_a_sticky_partition_of_its_own() -> None:
     assert partitioner.partition("b", None, 3, range(3), 1) == b
 
 
+def test_partitions_for_which_batches_wait_are_chosen_less_often() -> None:
+    """As in Java: with 0, 3 and 1 waiting batches the chances are 4, 1 and 3 of 8."""
+    loads = {"t": {1: 3, 2: 1, 7: 9}}
+    partitioner = DefaultPartitioner(1, loads=lambda topic: loads.get(topic, {}), chance=random.Random(5))
+    chosen = [partitioner.partition("t", None, 3, range(3), 1) for _ in range(8000)]
+    assert [round(chosen.count(number) / 1000) for number in range(3)] == [4, 1, 3]
+
+
+@pytest.mark.parametrize("loads", [{}, {0: 2, 1: 2}, {5: 4}])
+def test_equal_loads_make_no_difference(loads: dict[int, int]) -> None:
+    partitioner = DefaultPartitioner(1, loads=lambda topic: loads)
+    chosen = [partitioner.partition("t", None, 2, range(2), 1) for _ in range(20)]
+    assert all(before != after for before, after in itertools.pairwise(chosen))
+
+
 def test_keys_can_be_ignored() -> None:
     partitioner = DefaultPartitioner(1, ignore_keys=True, chance=random.Random(3))
 
@@ -125,6 +140,13 @@ def test_keys_can_be_ignored() -> None:
 
 def leaders(*nodes: int) -> list[PartitionMetadata]:
     return [PartitionMetadata("t", number, node, 0) for number, node in enumerate(nodes)]
+
+
+def test_partitions_of_slow_brokers_are_left_out_while_there_are_others() -> None:
+    facts = TopicFacts(leaders(1, 2, -1, 2), {1, 2})
+    assert facts.without([]) is facts.preferred
+    assert facts.without([2]) == [0]
+    assert facts.without([1, 2]) == [0, 1, 3]
 
 
 def test_partitions_with_a_leader_in_the_rack_are_preferred_while_there_are_any() -> None:

@@ -20,7 +20,7 @@ A group is Empty without members, and else Stable. It is Dead after its deletion
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, cast
 
@@ -90,6 +90,21 @@ class SharePartitionsInfo:
         gone = {topic: self.name_of(topic) for topic in topics}
         left = self.without(gone)
         return replace(left, deleting={**left.deleting, **gone})
+
+    def end_delete(self, topics: Iterable[bytes]) -> SharePartitionsInfo:
+        """Return the state after the states of topics were deleted. What has begun since then stays."""
+        gone = set(topics)
+        return replace(self, deleting={topic: name for topic, name in self.deleting.items() if topic not in gone})
+
+    def begun_of(self, topics: Mapping[bytes, InitTopic]) -> dict[bytes, InitTopic]:
+        """Return those of some partitions that are still being initialized."""
+        found = {}
+        for topic, one in topics.items():
+            begun = self.initializing.get(topic)
+            left = frozenset() if begun is None else one.partitions & begun.partitions
+            if left:
+                found[topic] = one._replace(partitions=left)
+        return found
 
     def without(self, topics: Iterable[bytes]) -> SharePartitionsInfo:
         """Return the state without topics."""
@@ -220,8 +235,12 @@ class ShareGroup(EpochGroup):
     def overview(self) -> GroupOverview:
         return GroupOverview(self.group_id, self.protocol_type, self.state, self.group_type)
 
-    def has_unassigned(self) -> bool:
-        """Return whether initialized partitions of subscribed topics are not exactly those that are assigned."""
+    def has_unassigned(self, exists: Callable[[bytes], object]) -> bool:
+        """Return whether initialized partitions of subscribed topics are not exactly those that are assigned.
+
+        Args:
+            exists: returns a true value if there is a topic with an id. Others cannot be assigned.
+        """
         if not self.members:
             return False
         assigned: dict[bytes, set[int]] = {}
@@ -229,7 +248,7 @@ class ShareGroup(EpochGroup):
             for topic, indexes in target.items():
                 assigned.setdefault(topic, set()).update(indexes)
         return any(
-            one.name in self.subscribed and assigned.get(topic, set()) != one.partitions
+            one.name in self.subscribed and assigned.get(topic, set()) != one.partitions and exists(topic)
             for topic, one in self.partitions.initialized.items()
         )
 

@@ -43,6 +43,7 @@ from pyconsumer.broker.group.share.group import (
 )
 from pyconsumer.broker.group.share.states import ShareStates, for_each
 from pyconsumer.broker.group.share.times import ShareTimes
+from pyconsumer.broker.group.share.turns import Turns
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import (
@@ -138,6 +139,7 @@ class ShareGroups:
         self.states = states
         self.image = image
         self.timers = MemberTimers(timer, clock, replies)
+        self.turns = Turns()
         self._clock = clock
         self._replies = replies
         self._times = times
@@ -153,20 +155,30 @@ class ShareGroups:
         for group in self.manager.share_groups:
             if topic in group.subscribed:
                 group.expire_metadata()
-            gone = [one for one in group.partitions.topics if self.image.topic_name(one) is None]
-            if gone and self.manager.is_local(group.group_id):
-                self.note_partitions(group, group.partitions.without(gone))
+            self._forget_deleted(group)
+
+    def _forget_deleted(self, group: ShareGroup) -> None:
+        """Note that the share partitions of deleted topics are gone."""
+        gone = [one for one in group.partitions.topics if self.image.topic_name(one) is None]
+        if gone and self.manager.is_local(group.group_id):
+            self.note_partitions(group, group.partitions.without(gone))
 
     def on_loaded(self, group: ShareGroup) -> None:
-        """Start the session timeouts of the members of a loaded group."""
+        """Start the session timeouts of the members of a loaded group, whose topics may have been deleted."""
         _log.info("Loaded share group %s with %d members", group.group_id, len(group.members))
         for member_id in group.members:
             self._start_session(group, member_id)
+        self._forget_deleted(group)
 
     def abandon(self, group: ShareGroup) -> None:
         """End a group that this broker no longer coordinates."""
         self.timers.cancel_group(group.group_id)
         group.end()
+
+    def is_current(self, group: ShareGroup) -> bool:
+        """Return whether this broker coordinates the group, and it was not deleted."""
+        is_cached = self.manager.get_share_group(group.group_id) is group
+        return is_cached and not group.is_dead and self.manager.is_local(group.group_id)
 
     def get(self, group_id: str) -> ShareGroup:
         """Return the share group with this id. Raise ``GroupIdNotFoundError`` if there is none."""
@@ -264,7 +276,7 @@ class ShareGroups:
         )
         change.on_accepted.append(partial(self.manager.add_share_group, group))
         change.on_accepted.append(partial(self._start_session, group, after.member_id))
-        on_stored = partial(self.initialize, group, epoch, begun) if begun else None
+        on_stored = partial(self._begin_states, group, epoch, begun) if begun else None
         self.write(change, reply, result, ShareHeartbeatResult, on_stored)
 
     def _update_epoch(
@@ -275,7 +287,7 @@ class ShareGroups:
         if before is None or after != before:
             change.records.append(after.metadata_record())
         is_bumped = before is None or after.topic_names != before.topic_names
-        if group.assignment_epoch >= group.group_epoch and group.has_unassigned():
+        if group.assignment_epoch >= group.group_epoch and group.has_unassigned(self.image.topic_name):
             is_bumped = True
         if not is_bumped and not group.metadata_expired:
             return group.group_epoch, False
@@ -357,6 +369,11 @@ class ShareGroups:
                 found[topic] = InitTopic(name, missing, now_ms)
         return found
 
+    def _begin_states(self, group: ShareGroup, state_epoch: int, topics: Mapping[bytes, InitTopic]) -> None:
+        """Begin the states of share partitions, when the work before has ended."""
+        no_results: dict[tuple[bytes, int], int] = {}
+        self.turns.run(group.group_id, partial(self.initialize, group, state_epoch, topics), no_results)
+
     def initialize(
         self,
         group: ShareGroup,
@@ -364,15 +381,25 @@ class ShareGroups:
         topics: Mapping[bytes, InitTopic],
         offsets: Mapping[tuple[bytes, int], int] = {},
     ) -> Deferred[dict[tuple[bytes, int], int]]:
-        """Ask the share coordinators to begin the states of share partitions. Then note the result.
+        """Ask the share coordinators to begin the states of share partitions. Then note the result of each.
+
+        Call it in turn (:attr:`turns`).
 
         Args:
+            topics: partitions that were noted as initializing. Those that are so no longer are left out.
             offsets: where partitions begin. For others the leader chooses.
 
         Returns:
             An error code for each partition.
         """
-        wanted = [(topic, index) for topic, one in topics.items() for index in sorted(one.partitions)]
+        everything = {(topic, index) for topic, one in topics.items() for index in one.partitions}
+        if not self.is_current(group):
+            return Deferred.of(dict.fromkeys(everything, int(Errors.NOT_COORDINATOR)))
+        left_out = dict.fromkeys(everything, int(Errors.UNKNOWN_TOPIC_OR_PARTITION))
+        begun = group.partitions.begun_of(topics)
+        if not begun:
+            return Deferred.of(left_out)
+        wanted = [(topic, index) for topic, one in begun.items() for index in sorted(one.partitions)]
         calls = {
             (topic, index): self.states.initialize(
                 group.group_id, topic, index, state_epoch, offsets.get((topic, index), -1)
@@ -385,20 +412,28 @@ class ShareGroups:
             failed = {code for code in codes.values() if code != Errors.NONE}
             if failed:
                 _log.warning("Group %s: share partitions could not be initialized: %s", group.group_id, sorted(failed))
-            present = self.manager.get_share_group(group.group_id)
-            if present is group and not group.is_dead:
-                with self._replies:
-                    self.note_partitions(group, group.partitions.end(topics, successful=not failed)).on_done(
-                        lambda code: done.set(codes if code == Errors.NONE else dict.fromkeys(codes, code))
-                    )
-            else:
-                done.set(codes)
+            info = group.partitions
+            for successful in (True, False):
+                ended: dict[bytes, InitTopic] = {}
+                for topic, one in info.begun_of(begun).items():  # a topic may have been deleted in the meantime
+                    indexes = [index for index in one.partitions if (codes[topic, index] == Errors.NONE) is successful]
+                    if indexes:
+                        ended[topic] = one._replace(partitions=frozenset(indexes))
+                info = info.end(ended, successful=successful)
+            self.note_partitions(group, info).on_done(
+                lambda code: done.set(left_out | (codes if code == Errors.NONE else dict.fromkeys(codes, code)))
+            )
 
         for_each(calls).on_done(on_results)
         return done
 
     def note_partitions(self, group: ShareGroup, info: SharePartitionsInfo) -> Deferred[int]:
-        """Write which share partitions are in which state. The result is an error code."""
+        """Write which share partitions are in which state. The result is an error code.
+
+        If the group was deleted or has moved in the meantime, nothing is written.
+        """
+        if not self.is_current(group):
+            return Deferred.of(int(Errors.NOT_COORDINATOR))
         written: Deferred[int] = Deferred()
         with self._replies:
             self.write(ShareChange(group, [info.as_record()]), written, int(Errors.NONE), lambda code: code)

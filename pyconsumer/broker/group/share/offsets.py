@@ -4,7 +4,8 @@ The offsets are kept by the share coordinators. The group only knows which parti
 in three steps: the group notes what is about to happen, the share coordinators are asked, and the group notes the
 result. After a crash in between, the next attempt finishes it.
 
-Offsets are set and deleted only while the group is empty, so that no member is in between.
+Offsets are set and deleted only while the group is empty, so that no member is in between. The changes of a group are
+made one after the other, in turn with the states that its members begin.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.share.group import InitTopic, ShareGroup
 from pyconsumer.broker.group.share.membership import ShareChange, ShareGroups
 from pyconsumer.broker.group.share.states import StateSummary, for_each
-from pyconsumer.errors import BrokerResponseError, Errors, NonEmptyGroupError
+from pyconsumer.errors import BrokerResponseError, Errors, NonEmptyGroupError, NotCoordinatorError
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["ShareOffsets", "TopicOutcome"]
@@ -48,6 +49,17 @@ class ShareOffsets:
             raise NonEmptyGroupError("The group is not empty.")
         return group
 
+    def _empty_now(self, group_id: str, *, create: bool = False) -> ShareGroup:
+        """Return a group without members, which this broker coordinates now that the work before has ended.
+
+        Raises:
+            NotCoordinatorError: the group has moved.
+            GroupIdNotFoundError, NonEmptyGroupError: see :meth:`_empty`.
+        """
+        if not self._groups.manager.is_local(group_id):
+            raise NotCoordinatorError(f"This broker does not coordinate group {group_id} any more.")
+        return self._empty(group_id, create=create)
+
     def describe(
         self, group_id: str, wanted: Iterable[TopicPartition] | None
     ) -> Deferred[dict[TopicPartition, StateSummary]]:
@@ -76,7 +88,18 @@ class ShareOffsets:
             GroupIdNotFoundError: the group is of another type.
             NonEmptyGroupError: the group has members.
         """
-        group = self._empty(group_id, create=True)
+        self._empty(group_id, create=True)
+
+        def work() -> Deferred[dict[TopicPartition, int]]:
+            try:
+                group = self._empty_now(group_id, create=True)
+            except BrokerResponseError as error:
+                return Deferred.of(dict.fromkeys(offsets, error.errno))
+            return self._alter(group, offsets)
+
+        return self._groups.turns.run(group_id, work, dict.fromkeys(offsets, int(Errors.UNKNOWN_SERVER_ERROR)))
+
+    def _alter(self, group: ShareGroup, offsets: Mapping[TopicPartition, int]) -> Deferred[dict[TopicPartition, int]]:
         image = self._groups.image
         results: dict[TopicPartition, int] = {}
         begun: dict[bytes, InitTopic] = {}
@@ -96,6 +119,8 @@ class ShareOffsets:
 
         def on_noted(code: int) -> None:
             if code != Errors.NONE:
+                if is_new and not group.partitions.topics and not group.members:
+                    manager.remove_share_group(group)  # it was made for this, and nothing of it is in the log
                 done.set(results | dict.fromkeys(wanted.values(), code))
                 return
             starts = {key: offsets[tp] for key, tp in wanted.items()}
@@ -103,7 +128,9 @@ class ShareOffsets:
                 lambda codes: done.set(results | {wanted[key]: found for key, found in codes.items()})
             )
 
-        self._groups.manager.add_share_group(group)
+        manager = self._groups.manager
+        is_new = manager.get_share_group(group.group_id) is not group
+        manager.add_share_group(group)
         self._groups.begin(group, begun).on_done(on_noted)
         return done
 
@@ -113,12 +140,25 @@ class ShareOffsets:
         Raises:
             GroupIdNotFoundError, NonEmptyGroupError: see :meth:`alter`.
         """
-        group = self._empty(group_id)
+        self._empty(group_id)
+        names = list(dict.fromkeys(topics))
+
+        def work() -> Deferred[dict[str, TopicOutcome]]:
+            try:
+                group = self._empty_now(group_id)
+            except BrokerResponseError as error:
+                return Deferred.of(dict.fromkeys(names, TopicOutcome(None, error.errno)))
+            return self._delete(group, names)
+
+        failed = TopicOutcome(None, Errors.UNKNOWN_SERVER_ERROR)
+        return self._groups.turns.run(group_id, work, dict.fromkeys(names, failed))
+
+    def _delete(self, group: ShareGroup, names: Iterable[str]) -> Deferred[dict[str, TopicOutcome]]:
         image = self._groups.image
         results: dict[str, TopicOutcome] = {}
         gone: dict[bytes, str] = {}
         partitions: dict[bytes, Iterable[int]] = {}
-        for name in dict.fromkeys(topics):
+        for name in names:
             topic_id = image.topic_id(name)
             if topic_id is None:
                 results[name] = TopicOutcome(None, Errors.UNKNOWN_TOPIC_OR_PARTITION)
@@ -164,7 +204,7 @@ class ShareOffsets:
         def on_deleted(codes: Mapping[tuple[bytes, int], int]) -> None:
             failed = {topic: code for (topic, _), code in codes.items() if code != Errors.NONE}
             ended = [topic for topic in partitions if topic not in failed]
-            note = self._groups.note_partitions(group, group.partitions.without(ended))
+            note = self._groups.note_partitions(group, group.partitions.end_delete(ended))
             note.on_done(lambda code: done.set({topic: failed.get(topic, code) for topic in partitions}))
 
         self._groups.note_partitions(group, group.partitions.delete(partitions)).on_done(on_noted)
@@ -172,16 +212,25 @@ class ShareOffsets:
 
     def delete_group(self, group_id: str) -> Deferred[int]:
         """Delete an empty group with the states of its share partitions. The result is an error code."""
-        try:
-            group = self._empty(group_id)
-        except BrokerResponseError as error:
-            return Deferred.of(error.errno)
+
+        def work() -> Deferred[int]:
+            try:
+                group = self._empty_now(group_id)
+            except BrokerResponseError as error:
+                return Deferred.of(error.errno)
+            return self._delete_group(group)
+
+        return self._groups.turns.run(group_id, work, int(Errors.UNKNOWN_SERVER_ERROR))
+
+    def _delete_group(self, group: ShareGroup) -> Deferred[int]:
         done: Deferred[int] = Deferred()
 
         def on_states(codes: Mapping[bytes, int]) -> None:
             code = next((code for code in codes.values() if code != Errors.NONE), Errors.NONE)
             if code == Errors.NONE and group.members:
                 code = Errors.NON_EMPTY_GROUP  # a member has joined in the meantime
+            if code == Errors.NONE and not self._groups.is_current(group):
+                code = Errors.NOT_COORDINATOR
             if code != Errors.NONE:
                 done.set(code)
                 return

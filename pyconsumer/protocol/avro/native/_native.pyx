@@ -5,6 +5,7 @@
 Its parts:
 
 * ``read.pxi``: ``Decoder``, ``PrefixDecoder``. ``write.pxi``: ``Encoder``. ``columns.pxi``: ``ColumnsDecoder``.
+* ``messages.pxi``: columns of Protobuf, built by the same ``ColumnsDecoder``.
 
 Rules
 
@@ -29,7 +30,7 @@ from cpython.long cimport PyLong_FromLongLong
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from array import array
@@ -57,7 +58,7 @@ from pyconsumer.protocol.avro.plan import MAX_LEVELS as PLAN_LEVELS
 from pyconsumer.protocol.compiled import not_copied
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 4
+REVISION = 5
 
 import_datetime()
 
@@ -200,3 +201,4 @@ cdef class Table:
 include "read.pxi"
 include "write.pxi"
 include "columns.pxi"
+include "messages.pxi"

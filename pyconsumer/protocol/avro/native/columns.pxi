@@ -66,6 +66,8 @@ cdef enum:
 
 cdef Py_ssize_t ROW_BYTES = ROW_BYTES_OF_TWIN
 
+cdef class MessageProgram
+
 
 cdef struct Col:
     int kind
@@ -77,6 +79,7 @@ cdef struct Col:
     Py_ssize_t room  # in values
     Py_ssize_t size  # of BYTES, in bytes
     Py_ssize_t capacity  # of BYTES, in bytes
+    int64_t null_bytes
     uint8_t *valid  # NULL if no value is null
     int32_t *ends
     uint8_t *data
@@ -316,6 +319,8 @@ cdef class ColumnProgram:
                 raise ValueError("a step of the plan has a column")
         elif not 0 <= column < len(layout) or layout[column].kind not in KINDS_OF[do]:
             raise ValueError("a step of the plan has a wrong column")
+        if do == D_MAP and layout[layout[column].children[0]].kind != K_BYTES:
+            raise ValueError("the keys of a map of Avro are text")
         if do in (D_LIST, D_MAP, D_DEFAULT) or (do == D_MEMBER and a >= 0):
             if not 0 <= a < self.count:
                 raise ValueError("a step of the plan is out of range")
@@ -959,6 +964,7 @@ cdef class ColumnsDecoder:
             self.cols[number].kind = column.kind
             self.cols[number].nullable = column.nullable
             self.cols[number].width = width_of(column.kind, column.width)
+            self.cols[number].null_bytes = column.null_bytes
             self.cols[number].first = place
             self.cols[number].many = len(column.children)
             if column.kind in (K_LIST, K_MAP) and len(column.children) != column.kind - K_LIST + 1:
@@ -966,8 +972,8 @@ cdef class ColumnsDecoder:
             for child in column.children:
                 if not number < child < self.count:
                     raise ValueError("a child comes after its parent")
-                if column.kind == K_MAP and child == column.children[0] and given[child].kind != K_BYTES:
-                    raise ValueError("a map's keys are text")
+                if column.kind == K_MAP and child == column.children[0] and given[child].children:
+                    raise ValueError("a map's keys are text or numbers")
                 self.children[place] = child
                 place += 1
         self.reading.cols = self.cols
@@ -1124,12 +1130,15 @@ cdef class ColumnsDecoder:
                 chosen.number = number
                 chosen.program = PyDict_GetItemWithError(programs, number)
             program = chosen.program
-        if program is not NULL and type(<object>program) is ColumnProgram:
+        if program is not NULL and is_program(program):
             r.at, r.end, r.room = start + begin, start + size, self.room
-            r.steps = (<ColumnProgram>program).steps
-            r.links = (<ColumnProgram>program).links
-            r.skipper = <PyObject *>(<ColumnProgram>program).skipper
-            result = read_step(r, r.steps, 0)
+            if type(<object>program) is ColumnProgram:
+                r.steps = (<ColumnProgram>program).steps
+                r.links = (<ColumnProgram>program).links
+                r.skipper = <PyObject *>(<ColumnProgram>program).skipper
+                result = read_step(r, r.steps, 0)
+            else:
+                result = read_message(r, <MessageProgram>program)
             if result == FINE:
                 if r.at == r.end:
                     r.held += ROW_BYTES + <Py_ssize_t>(self.room - r.room)
@@ -1166,6 +1175,10 @@ cdef class ColumnsDecoder:
         for number in range(self.count):
             found.append(finished(&self.cols[number]))
         return found
+
+
+cdef inline bint is_program(PyObject *given) noexcept:
+    return type(<object>given) is ColumnProgram or type(<object>given) is MessageProgram
 
 
 cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:

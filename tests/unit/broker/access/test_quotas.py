@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyconsumer.acls import parse_acl
 from pyconsumer.broker.access import quotas as module
 from pyconsumer.broker.access.quotas import Component, Level, QuotaAlteration, QuotaStore
 from pyconsumer.broker.cluster_file import ClusterFile
@@ -95,7 +97,41 @@ def test_quotas_outlive_the_process_and_older_versions_refuse_them(tmp_path: Pat
             again.close()
     found = ClusterFile(tmp_path).load()
     assert found is not None
-    assert found[0]["format"] == 3
+    assert found[0]["format"] == 4
+
+
+def test_quotas_that_an_older_version_has_written_raise_the_format(tmp_path: Path) -> None:
+    Controller(tmp_path, BrokerConfig({})).acls.create(parse_acl("alice: READ topic t"))
+    path = tmp_path / "cluster.json"
+    old = json.loads(path.read_text())
+    assert old["format"] == 3
+    path.write_text(json.dumps(old | {"client_quotas": [[[["user", "u"]], {"producer_byte_rate": 5.0}]]}))
+    again = Controller(tmp_path, BrokerConfig({}))
+    assert len(again.quotas) == 1
+    again.set_broker_config("", {"log.retention.ms": "1"})
+    assert json.loads(path.read_text())["format"] == 4
+
+
+def test_an_address_may_be_spelled_in_any_way() -> None:
+    quotas = store()
+    put(quotas, QuotaEntity(ip="2001:DB8::0:1"), connection_creation_rate=3)
+    put(quotas, QuotaEntity(ip=DEFAULT_ENTITY), connection_creation_rate=7)
+    assert [quotas.connection_rate(text) for text in ("2001:db8:0:0:0:0:0:1", "2001:db8::1", "::1")] == [3, 3, 7]
+    assert [dict(entity)["ip"] for entity, _ in quotas.describe([], strict=False)] == ["2001:DB8::0:1", None]
+    put(quotas, QuotaEntity(ip="2001:DB8::0:1"), connection_creation_rate=None)
+    assert quotas.connection_rate("2001:db8::1") == 7
+
+
+def test_an_earlier_state_comes_back() -> None:
+    quotas, kept, gone = store(), QuotaEntity(user="kept"), QuotaEntity(user="gone")
+    put(quotas, kept, producer_byte_rate=1)
+    state = json.loads(json.dumps(quotas.snapshot()))
+    put(quotas, kept, producer_byte_rate=2)
+    put(quotas, gone, producer_byte_rate=3)
+    quotas.restore(state)
+    assert dict(quotas.describe([], strict=False)) == {kept.parts: {PRODUCER_RATE: 1.0}}
+    quotas.restore({})
+    assert len(quotas) == 0
 
 
 def test_a_strict_filter_without_parts_selects_nothing() -> None:

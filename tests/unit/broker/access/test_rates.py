@@ -78,6 +78,15 @@ def test_a_bucket_may_go_below_zero_once() -> None:
     assert bucket.is_idle(0.0)
 
 
+def test_records_that_were_acquired_count_also_above_the_quota() -> None:
+    found = rates(QuotaEntity(user="u"), consumer_byte_rate=10)
+    assert found.delivered("User:u", "c", 0, 0.0) == 0
+    assert found.delivered("User:u", "c", 150, 0.0) == 5000
+    assert found.delivered("User:u", "c", 0, 0.5) == 4500
+    assert found.fetched("User:u", "c", 1, 0.5) > 4000
+    assert found.delivered("User:other", "c", 10_000, 0.0) == 0
+
+
 def test_connections_that_are_not_accepted_do_not_count() -> None:
     found = rates(QuotaEntity(ip="10.0.0.1"), connection_creation_rate=1)
     assert [found.connected("10.0.0.1", 0.0) for _ in range(12)] == [0] * 10 + [1000, 1000]

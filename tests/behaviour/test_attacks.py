@@ -1,0 +1,263 @@
+"""Attacks on logins and rights: each is refused clearly, and costs other clients nothing. docs/security.md lists them.
+
+Attacks with tokens are in ``test_broker_tokens``, those on the keys of tokens in ``test_token_keys``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+import unicodedata
+from collections.abc import Iterator
+
+import pytest
+
+from pyconsumer import KafkaProducer
+from pyconsumer.acls import AclBinding, AclOperation, ResourceType
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import Errors
+from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from pyconsumer.settings.jaas import parse_jaas
+from tests.support.certificates import Certificates
+from tests.support.cluster import Cluster
+from tests.support.raw_client import RawClient
+
+GOOD = b"\0alice\0alice-secret"
+#: A name in its composed form. The other form has the same letters, and is another user.
+NAME = unicodedata.normalize("NFC", "Jörg")
+
+
+@pytest.fixture(scope="module")
+def secured(certificates: Certificates) -> Iterator[EmbeddedCluster]:
+    """A cluster in which failed logins are answered at once, with few logins at a time."""
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        listeners=("SASL_PLAINTEXT", "SASL_SSL"),
+        users={"alice": "alice-secret", NAME: "name-secret", 'odd"\n=\\,': "odd-secret"},
+        oauth={"unsecured": True, "clock.skew.seconds": 0},
+        acls=["alice: CREATE topic *", "alice: READ,WRITE topic a*"],
+        ssl_certfile=certificates.server_pem,
+        config={"connection.failed.authentication.delay.ms": 0, "pyconsumer.max.pending.logins": 20},
+    ) as made:
+        yield made
+
+
+def log_in(client: RawClient, message: bytes, mechanism: str = "PLAIN") -> tuple[int, str]:
+    assert client.versions
+    assert client.request(SaslHandshakeRequest(mechanism), 1).error_code == 0
+    response = client.request(SaslAuthenticateRequest(message))
+    return response.error_code, response.error_message or ""
+
+
+def served(address: str) -> None:
+    """Fail unless a client with a good login is served."""
+    with RawClient(address, timeout_s=20) as client:
+        assert log_in(client, GOOD)[0] == 0
+        assert client.request(MetadataRequest([])).brokers
+
+
+def token(user: str, seconds: float) -> str:
+    now_s = time.time()
+    parts = ({"alg": "none"}, {"sub": user, "iat": now_s - 1, "exp": now_s + seconds})
+    return "".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") + "." for part in parts)
+
+
+def bearer(user: str, seconds: float) -> bytes:
+    return f"n,,\x01auth=Bearer {token(user, seconds)}\x01\x01".encode()
+
+
+def test_a_login_without_a_handshake(cluster: Cluster) -> None:
+    with RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=20) as client:
+        assert client.versions
+        client.send(SaslAuthenticateRequest(GOOD))
+        if cluster.embedded:  # Apache Kafka closes at once
+            assert client.receive()[1].error_code == Errors.ILLEGAL_SASL_STATE
+            client.send(MetadataRequest([]))
+        assert client.closed_by_broker
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"\0alice\0alice-secret\0",
+        b"\0alice\0\0alice-secret",
+        b"\0alice\0x\0alice\0alice-secret",
+        b"\0al\xffice\0alice-secret",
+        b"\0" + b"a" * 500_000 + b"\0alice-secret",
+    ],
+    ids=["NUL behind", "NUL before", "two logins", "not UTF-8", "500 kB"],
+)
+def test_odd_messages_of_plain(cluster: Cluster, message: bytes) -> None:
+    with RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=20) as client:
+        code, text = log_in(client, message)
+        assert (code, len(text) < 200) == (Errors.SASL_AUTHENTICATION_FAILED, True)
+        assert client.closed_by_broker
+
+
+def test_a_name_of_1_mb_is_not_read(cluster: Cluster) -> None:
+    with RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=20) as client:
+        assert client.versions
+        assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+        client.send_bytes((1 << 20).to_bytes(4, "big"))
+        assert client.closed_by_broker
+
+
+def test_a_login_byte_by_byte_holds_up_nobody(secured: EmbeddedCluster) -> None:
+    with RawClient(secured.bootstrap_servers, timeout_s=20) as slow:
+        assert slow.versions
+        assert slow.request(SaslHandshakeRequest("PLAIN"), 0).error_code == 0
+        frame = len(GOOD).to_bytes(4, "big") + GOOD
+        for number in range(len(frame)):
+            slow.send_bytes(frame[number : number + 1])
+            if number % 8 == 0:
+                served(secured.bootstrap_servers)
+        assert slow.receive_frame() == b""
+        assert slow.request(MetadataRequest([])).brokers
+
+
+def test_another_unicode_form_is_another_user(secured: EmbeddedCluster) -> None:
+    other = unicodedata.normalize("NFD", NAME)
+    found = []
+    for name in (NAME, other):
+        with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+            found.append(log_in(client, f"\0{name}\0name-secret".encode())[0])
+    assert found == [0, Errors.SASL_AUTHENTICATION_FAILED]
+
+
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_half_open_connections_keep_nobody_out(
+    secured: EmbeddedCluster, certificates: Certificates, listener: str
+) -> None:
+    host, _, port = secured.address(listener).rpartition(":")
+    opened = [socket.create_connection((host, int(port)), 20) for _ in range(60)]
+    try:
+        for each in opened[:30]:
+            each.sendall(b"\x16\x03\x01\x02\x00" if listener == "SASL_SSL" else b"\0\0")  # the beginning of a frame
+        served(secured.bootstrap_servers)
+    finally:
+        for each in opened:
+            each.close()
+
+
+def test_many_logins_by_scram_that_are_left_in_the_middle(secured: EmbeddedCluster) -> None:
+    for number in range(200):
+        with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+            client.send(ApiVersionsRequest(), 0)
+            client.send(SaslHandshakeRequest("SCRAM-SHA-512"), 1)
+            client.send(SaslAuthenticateRequest(b"n,,n=alice,r=nonce%d" % number), 1)
+            if number % 50 == 0:
+                client.receive()
+                client.receive()
+                assert client.receive()[1].auth_bytes.startswith(b"r=nonce%d" % number)
+    served(secured.bootstrap_servers)
+
+
+@pytest.mark.parametrize("change", ["nonce", "binding", "proof"])
+def test_a_changed_message_of_scram(secured: EmbeddedCluster, change: str) -> None:
+    with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+        assert client.versions
+        assert client.request(SaslHandshakeRequest("SCRAM-SHA-256"), 1).error_code == 0
+        first = client.request(SaslAuthenticateRequest(b"n,,n=alice,r=abc"))
+        nonce = first.auth_bytes.split(b",")[0]
+        nonce += b"x" if change == "nonce" else b""
+        binding = b"c=" + (b"eSws" if change == "binding" else b"biws")
+        proof = base64.b64encode(bytes(32))
+        answer = client.request(SaslAuthenticateRequest(binding + b"," + nonce + b",p=" + proof))
+        assert answer.error_code == Errors.SASL_AUTHENTICATION_FAILED
+        assert client.closed_by_broker
+
+
+def test_wrong_logins_are_logged_once_and_others_are_served(secured: EmbeddedCluster) -> None:
+    before = secured.log().count("has failed")
+    for number in range(100):
+        with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+            name = b"alice" if number % 2 else b"nobody"
+            assert log_in(client, b"\0" + name + b"\0wrong") == (
+                Errors.SASL_AUTHENTICATION_FAILED,
+                "Authentication failed: Invalid username or password",
+            )
+    assert secured.log().count("has failed") - before <= 2  # a minute may have passed
+    served(secured.bootstrap_servers)
+
+
+def test_another_user_or_mechanism_at_reauthentication(secured: EmbeddedCluster) -> None:
+    for mechanism, message in (("OAUTHBEARER", bearer(NAME, 60)), ("PLAIN", GOOD)):
+        with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+            assert log_in(client, bearer("alice", 60), "OAUTHBEARER")[0] == 0
+            assert log_in(client, message, mechanism)[0] == Errors.SASL_AUTHENTICATION_FAILED
+            assert client.closed_by_broker
+
+
+def test_a_token_that_ends_during_a_long_fetch(secured: EmbeddedCluster) -> None:
+    """The request was admitted, so it is answered. The next one ends the connection."""
+    with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+        assert log_in(client, GOOD)[0] == 0
+        client.request(CreateTopicsRequest([CreatableTopic("a-long", 1, 1)], 10_000))
+    with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+        assert log_in(client, bearer("alice", 0.6), "OAUTHBEARER")[0] == 0
+        part = FetchPartition(partition=0, partition_max_bytes=1000)
+        fetch = FetchRequest(max_wait_ms=900, min_bytes=1, topics=[FetchTopic("a-long", partitions=[part])])
+        assert client.request(fetch, 12).responses[0].partitions[0].error_code == 0
+        client.send(MetadataRequest([]))
+        assert client.closed_by_broker
+
+
+def test_tokens_that_end_during_a_transaction(secured: EmbeddedCluster) -> None:
+    """The client logs in again before each end, and the transaction continues."""
+    secured.set_acls("alice: CREATE,READ,WRITE topic a*", "alice: CREATE topic *", "alice: WRITE transactional_id t")
+    given: list[float] = []
+
+    def short() -> str:
+        given.append(time.monotonic())
+        return token("alice", 1.5)
+
+    login = {"bootstrap_servers": secured.bootstrap_servers, "security_protocol": "SASL_PLAINTEXT"}
+    with KafkaProducer(
+        **login, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=short, transactional_id="t"
+    ) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("a-transaction", b"1").result(20)
+            time.sleep(2)
+            producer.send("a-transaction", b"2").result(20)
+    assert len(given) > 1
+
+
+def test_a_login_of_java_cannot_be_injected(secured: EmbeddedCluster) -> None:
+    """A quote, a newline or a backslash in a name or a password stays a part of it."""
+    name = 'odd"\n=\\,'
+    text = secured.login(name, mechanism="PLAIN", style="java")["sasl.jaas.config"]
+    found = parse_jaas(text)
+    assert (found.options["username"], found.options["password"]) == (name, "odd-secret")
+    evil = 'x" ;\norg.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="y'
+    escaped = evil.replace("\\", "\\\\").replace('"', '\\"')
+    found = parse_jaas(f'{text.split()[0]} required username="{escaped}" password="p";')
+    assert (found.options["username"], found.options["password"]) == (evil, "p")
+
+
+def test_look_alikes_and_stars_inside_of_names(secured: EmbeddedCluster) -> None:
+    cyrillic = "\N{CYRILLIC SMALL LETTER A}lice"
+    secured.set_acls(
+        AclBinding(ResourceType.TOPIC, "b*c", "User:alice", AclOperation.READ),
+        AclBinding(ResourceType.GROUP, "g*h", "User:alice", AclOperation.READ),
+        AclBinding(ResourceType.TOPIC, "c", f"User:{cyrillic}", AclOperation.READ),
+        AclBinding(ResourceType.TOPIC, "\N{CYRILLIC SMALL LETTER A}", "User:alice", AclOperation.READ),
+    )
+    with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
+        assert log_in(client, GOOD)[0] == 0
+        names = ["bxc", "b*c", "c", "a"]
+        wanted = [MetadataRequestTopic(name=name) for name in names]
+        found = client.request(MetadataRequest(wanted, allow_auto_topic_creation=False), 12)
+        denied = {topic.name for topic in found.topics if topic.error_code == Errors.TOPIC_AUTHORIZATION_FAILED}
+        assert denied == {"bxc", "c", "a"}
+        groups = client.request(FindCoordinatorRequest(coordinator_keys=["gxh", "g*h"]), 4).coordinators
+        refused = {one.key for one in groups if one.error_code == Errors.GROUP_AUTHORIZATION_FAILED}
+        assert refused == {"gxh"}
