@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(
         not os.environ.get("PYCONSUMER_SPARK_CLUSTERS"),
-        reason="two minutes of a processor: PYCONSUMER_SPARK_CLUSTERS=1",
+        reason="set PYCONSUMER_SPARK_CLUSTERS=1",
     ),
 ]
 
