@@ -119,7 +119,7 @@ def no_streams_left(spark: Any) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_streams_left")
-def test_decoded_values_of_bytes_are_told_from_raw_ones_in_a_stream(
+def test_a_stream_of_decoded_bytes_needs_the_raw_ones(
     spark: Any, cluster: Cluster, topics: tuple[str, str, str], tmp_path: Path
 ) -> None:
     options = {"subscribe": topics[0], "startingOffsets": "earliest", **TYPED, "includeBytes": False}

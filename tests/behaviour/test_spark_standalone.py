@@ -1,0 +1,241 @@
+"""A standalone cluster of Spark: Master and Worker are processes, and four executors work at once.
+
+Nothing of pyconsumer is installed beside the executors. Two of them are usual ones. The Python of the third has another
+ABI. The fourth may run no file from its folders (``noexec``). All work in one folder that is ``noexec``, if this system
+lets the tests mount one, so that the usual ones take the compiled decoders from their temporary folders.
+
+A test takes two minutes of a processor, so they run with ``PYCONSUMER_SPARK_CLUSTERS=1`` alone, as in ``tox -e long``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.schemas import Schema, SchemaRegistryClient
+from pyconsumer.spark.launch import java_home
+from tests.support.process import GuardedProcess, wait_until
+from tests.support.spark import need_spark
+from tests.support.spark_bare import fill, run_in, workers_packages
+from tests.support.spark_topics import Row, produce
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        not os.environ.get("PYCONSUMER_SPARK_CLUSTERS"),
+        reason="set PYCONSUMER_SPARK_CLUSTERS=1",
+    ),
+]
+
+ROOT = Path(__file__).parents[2]
+EXECUTORS = 4
+RECORDS = 40
+ODD_ABI = ".cpython-399-odd.so"
+SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]}'
+
+#: The Python of the executors. Their folders end with their numbers.
+_PYTHON = """#!/bin/sh
+export TMPDIR=<tmp>/$(basename "$PWD")
+case "$PWD" in
+*/app-*/2) exec <python> -S <odd> "$@" ;;
+*/app-*/3) export TMPDIR="$PWD" ;;
+esac
+mkdir -p "$TMPDIR"
+exec <python> -S "$@"
+"""
+_ODD = """
+import importlib.machinery, os, runpy, sys
+os.makedirs(os.environ["TMPDIR"], exist_ok=True)
+import pyarrow
+importlib.machinery.EXTENSION_SUFFIXES.insert(0, <abi>)
+assert sys.argv[1] == "-m"
+sys.argv[:2] = []
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+_SETTINGS = """
+settings = {
+    "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR",
+    "spark.driver.memory": "1g", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
+    "spark.executor.cores": "1", "spark.executor.memory": "512m",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+}
+"""
+_JOB = """
+from pyconsumer.spark import check
+for found in check(spark):
+    print("executor", found.records, found.avro, found.has_registry_client, found.reason)
+options = {"subscribe": <topic>, "kafka.bootstrap.servers": <servers>, "minPartitions": "8"}
+options |= {"value.format": "avro", "schema.registry.url": <registry>, "value.schema.id": "1"}
+frame = spark.read.format("pyconsumer").options(**options).load()
+print("typed", sorted(row.x for row in frame.select("value.x").collect()) == [*range(<records>)])
+spark.stop()
+"""
+_CLASSIC = (
+    """
+import sys
+sys.path.insert(0, <root>)
+from pyconsumer.spark import session
+"""
+    + _SETTINGS
+    + """
+spark = session(master=<master>, **settings)
+"""
+    + _JOB
+)
+_SERVER = (
+    """
+from pyspark.sql import SparkSession
+"""
+    + _SETTINGS
+    + """
+settings["spark.plugins"] = "org.apache.spark.sql.connect.SparkConnectPlugin"
+settings["spark.connect.grpc.binding.port"] = "0"
+spark = SparkSession.builder.master(<master>).config(map=settings).getOrCreate()
+service = "org.apache.spark.sql.connect.service.SparkConnectService$"
+java = spark._jvm.java.lang
+service = java.Thread.currentThread().getContextClassLoader().loadClass(service).getField("MODULE$").get(None)
+print("port", service.localPort(), flush=True)
+input()
+"""
+)
+_CLIENT = (
+    """
+import sys
+sys.path.insert(0, <root>)
+from pyconsumer.spark import session
+spark = session(master=<url>)
+"""
+    + _JOB
+)
+
+
+class World(NamedTuple):
+    """A standalone cluster of Spark, and a topic with values of a registry's schema."""
+
+    master: str
+    environment: dict[str, str]
+    has_noexec: bool
+    values: dict[str, str]
+
+    def check(self, said: str) -> None:
+        """Each executor used the best decoders for it, and all rows were right."""
+        executors = sorted(line.removeprefix("executor ") for line in said.splitlines() if line.startswith("executor "))
+        assert len(executors) == EXECUTORS, said
+        usual = [one for one in executors if one == "native native True "]
+        assert len(usual) == (2 if self.has_noexec else 3), executors
+        odd = [one for one in executors if ODD_ABI.strip(".") in one]
+        assert [one.partition(" the ")[0] for one in odd] == ["pure pure True"], executors
+        if self.has_noexec:
+            (blocked,) = (one for one in executors if "failed to map segment" in one)
+            assert blocked.startswith("pure pure True ")
+        assert "typed True" in said.splitlines()
+
+
+def _can_mount(folder: Path) -> bool:
+    command = ["unshare", "-m", "mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", str(folder)]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def _daemon(arguments: list[str], environment: dict[str, str], folder: Path, line: str) -> tuple[GuardedProcess, str]:
+    """Start Master or Worker, and return it and the match in its log."""
+    process = GuardedProcess(arguments, env=environment, cwd=folder)
+    wait_until(lambda: re.search(line, process.stderr) or not process.running, 120, f"{line}: {process.stderr[-3000:]}")
+    found = re.search(line, process.stderr)
+    assert found is not None, process.stderr
+    return process, found[1]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    need_spark(connect=True)
+    import pyspark
+
+    folder = tmp_path_factory.mktemp("standalone")
+    work, odd, python = folder / "work", folder / "odd.py", folder / "python"
+    work.mkdir()
+    odd.write_text(fill(_ODD, abi=ODD_ABI))
+    script = _PYTHON.replace("<python>", sys.executable).replace("<odd>", str(odd)).replace("<tmp>", str(folder / "t"))
+    python.write_text(script)
+    python.chmod(0o755)
+    environment = {
+        "JAVA_HOME": java_home() or "",
+        "SPARK_HOME": os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent)),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+        "PYSPARK_PYTHON": str(python),
+        "PYTHONPATH": str(workers_packages(folder)),
+    }
+    started = f"{environment['SPARK_HOME']}/bin/spark-class"
+    place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    processes: list[GuardedProcess] = []
+    has_noexec = _can_mount(work)
+    try:
+        command = [started, "org.apache.spark.deploy.master.Master", *place]
+        process, master = _daemon(command, environment, folder, r"Starting Spark master at (spark://\S+)")
+        processes.append(process)
+        command = [started, "org.apache.spark.deploy.worker.Worker", *place]
+        command += ["--cores", str(EXECUTORS), "--memory", "4g", "--work-dir", str(work), master]
+        if has_noexec:
+            mount = f'mount -t tmpfs -o noexec tmpfs {work} && exec "$@"'
+            command = ["unshare", "-m", "sh", "-c", mount, "sh", *command]
+        process, _ = _daemon(command, environment, folder, r"(Successfully registered) with master")
+        processes.append(process)
+        with (
+            EmbeddedCluster(data_dir=":memory:", schema_registry=True) as cluster,
+            SchemaRegistryClient(cluster.schema_registry_url) as client,
+        ):
+            assert client.register_schema("any", Schema(SCHEMA)) == 1
+            rows = [Row(b"\0\0\0\0\1" + bytes([2 * number])) for number in range(RECORDS)]
+            produce(cluster.bootstrap_servers, "numbers", rows)
+            values = {
+                "topic": "numbers",
+                "servers": cluster.bootstrap_servers,
+                "registry": cluster.schema_registry_url,
+            }
+            yield World(master, environment, has_noexec, values)
+    finally:
+        for process in reversed(processes):
+            process.stop()
+
+
+def _program(text: str, world: World, **more: str) -> str:
+    return fill(text.replace("<records>", str(RECORDS)), root=str(ROOT), **world.values, **more)
+
+
+def test_a_classic_session(world: World, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(_program(_CLASSIC, world, master=world.master))
+    environment = {**world.environment, "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    world.check(run_in(environment, script, tmp_path))
+
+
+def test_over_spark_connect(world: World, tmp_path: Path) -> None:
+    server_script, script = tmp_path / "server.py", tmp_path / "client.py"
+    server_script.write_text(_program(_SERVER, world, master=world.master))
+    lines: list[str] = []
+    command = [sys.executable, "-S", str(server_script)]
+    server = GuardedProcess(command, on_line=lines.append, env=world.environment, cwd=tmp_path)
+    try:
+        wait_until(lambda: any(line.startswith("port ") for line in lines) or not server.running, 300, "a port")
+        assert server.running, server.stderr
+        (line,) = (line for line in lines if line.startswith("port "))
+        script.write_text(_program(_CLIENT, world, url=f"sc://127.0.0.1:{line.split()[1]}"))
+        world.check(run_in({"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, script, tmp_path))
+    finally:
+        server.stop()
