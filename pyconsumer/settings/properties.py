@@ -282,6 +282,8 @@ OTHERS: Final = frozenset(
         "on.record.error",
         "partition.assignment.strategy",
         "partitioner",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
         "partitioner.ignore.keys",
         "partitioner.rack.aware",
         "rebalance.delay.ms",
