@@ -6,7 +6,6 @@ Rules
    there, or loses numbers, is refused with a way out.
 2. A field is nullable if its schema says so. The column itself always is.
 3. Schemas that the rows need are waited for together, before the first row is decoded.
-4. Numbers without sign have a wider type in Spark. They are decoded to their own Arrow type, and then cast.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Ledger:
     """The notes of members, and their meaning. See the module."""
 
     def __init__(self, path: Path) -> None:
-        self.deliveries = self.late = self.stuck = 0
+        self.deliveries = self.late = 0
         self.finals: dict[tuple[int, int], int] = {}
         self.maybe: set[tuple[int, int]] = set()
         self.limited: set[tuple[int, int]] = set()
@@ -67,9 +67,6 @@ class Ledger:
             what, *rest, at = line.split()
             if what == "died":
                 deaths.append(float(at))
-                continue
-            if what == "stuck":
-                self.stuck += 1
                 continue
             place, count = (int(rest[1]), int(rest[2])), int(rest[-1])
             if what == "got":
@@ -208,6 +205,5 @@ def test_no_record_is_lost_or_delivered_after_it_was_finished(chain: Chain) -> N
     assert chain.stored
     print(
         f"{', '.join(done)}: {len(chain.stored)} records, {ledger.deliveries} deliveries, {len(ledger.finals)} "
-        f"confirmed, {len(ledger.limited)} at the limit, {ledger.late} written down late, {ledger.stuck} "
-        "times a consumer was made anew"
+        f"confirmed, {len(ledger.limited)} at the limit, {ledger.late} written down late"
     )

@@ -4,8 +4,7 @@ Values are Avro of a registry. Some have no id, and some have bytes behind their
 writes structs as Avro exactly once, one writes good rows and dead letters to topics, one has the good rows in files.
 
 By default a process ends at one step of the sink's protocol, in the session of the tests. With
-``PYCONSUMER_SPARK_KILLS=20`` a driver of its own is killed so often at random, and so are its workers, the broker and
-the registry. ``..._KILLS_SEED`` repeats a run.
+``PYCONSUMER_SPARK_KILLS`` one ends at each step.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ So a line survives a kill, and lines of several members are in the order of thei
 * ``got NAME PARTITION OFFSET COUNT``: a delivery, before anything else is done with the record.
 * ``try NAME PARTITION OFFSET KIND COUNT``: an acknowledgement that may take effect from now on.
 * ``done NAME PARTITION OFFSET KIND COUNT``: it was confirmed.
-* ``stuck NAME TWICE``: a record counts as not acknowledged. TWICE is how many records the last poll gave twice. The
-  program goes on with another consumer.
 
 Every fifth record is released at its first delivery, and every thirty-first rejected at its second.
 """
@@ -19,7 +17,6 @@ import sys
 import time
 
 from pyconsumer import ConsumerRecord, KafkaShareConsumer
-from pyconsumer.errors import IllegalStateError
 from pyconsumer.structs import AcknowledgeType
 
 __all__ = ["kind_of"]
@@ -39,27 +36,17 @@ def main(servers: str, group: str, topic: str, ledger: str, name: str) -> None:
         if lines:
             os.write(file, "".join(f"{line} {time.time():.3f}\n" for line in lines).encode())
 
-    def new() -> KafkaShareConsumer[bytes, bytes]:
-        return KafkaShareConsumer(
-            topic,
-            bootstrap_servers=servers,
-            group_id=group,
-            share_acknowledgement_mode="explicit",
-            share_acquire_mode="record_limit",
-            max_poll_records=20,
-            fetch_max_wait_ms=100,
-        )
-
-    consumer, twice = new(), 0
+    consumer = KafkaShareConsumer[bytes, bytes](
+        topic,
+        bootstrap_servers=servers,
+        group_id=group,
+        share_acknowledgement_mode="explicit",
+        share_acquire_mode="record_limit",
+        max_poll_records=20,
+        fetch_max_wait_ms=100,
+    )
     while True:
-        try:
-            records = list(consumer.poll(timeout_ms=500).records())
-        except IllegalStateError:
-            note([f"stuck {name} {twice}"])
-            consumer.close(timeout_ms=2000)
-            consumer = new()
-            continue
-        twice = len(records) - len({(one.partition, one.offset) for one in records})
+        records = list(consumer.poll(timeout_ms=500).records())
         counts = [consumer.delivery_count(record) for record in records]
         pairs = list(zip(records, counts, strict=True))
         note([f"got {name} {one.partition} {one.offset} {count}" for one, count in pairs])
