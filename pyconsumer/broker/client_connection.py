@@ -395,7 +395,7 @@ class ClientConnection:
             self._after_raw_token(error)
             return
         if isinstance(found, SlowStep):
-            logins.run_slow(found.run).on_done(self._after_raw_token)
+            logins.run_slow(found.run, lambda: not self._closed).on_done(self._after_raw_token)
         else:
             self._after_raw_token(found)
 
@@ -414,6 +414,8 @@ class ClientConnection:
             self._admit()
         self._send([len(step.answer).to_bytes(4, "big") + step.answer])
         self._busy = False
+        if not self._pumping:  # what the client has sent meanwhile
+            self._pump()
 
     def _refuse(self, reason: str) -> None:
         _log.warning("closing the connection from %s: %s", self.client_host, reason)

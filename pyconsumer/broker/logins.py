@@ -89,11 +89,11 @@ class Login(Protocol):
         ...
 
 
-#: Runs a slow step outside the loop. The result is a step, or the error of the login.
-RunSlow = Callable[[Callable[[], LoginStep]], "Deferred[LoginStep | LoginError]"]
+#: Runs a slow step outside the loop, if it is still wanted then. The result is a step, or the error of the login.
+RunSlow = Callable[[Callable[[], LoginStep], Callable[[], bool]], "Deferred[LoginStep | LoginError]"]
 
 
-def run_at_once(run: Callable[[], LoginStep]) -> Deferred[LoginStep | LoginError]:
+def run_at_once(run: Callable[[], LoginStep], is_wanted: Callable[[], bool]) -> Deferred[LoginStep | LoginError]:
     """Run a slow step in this thread."""
     return Deferred.of(outcome_of(run))
 

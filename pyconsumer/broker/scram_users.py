@@ -195,14 +195,16 @@ class ScramUsers:
         """
         if name not in self._changed:
             return None
-        credentials = self._users.get(name, {})
+        present = self._users.get(name)
+        credentials = present or {}
 
         def fits() -> bool:
             try:
                 text = password.decode()
             except UnicodeDecodeError:
                 return False
-            return any(credential.fits(one, text) for one, credential in credentials.items())
+            fitting = any(credential.fits(one, text) for one, credential in credentials.items())
+            return fitting and self._users.get(name) is present  # they may have been changed meanwhile
 
         return fits
 

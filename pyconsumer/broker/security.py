@@ -124,6 +124,7 @@ class Session:
     logged_in: bool = False
     expires_at: float | None = None
     close_after: bool = False
+    has_ended: bool = False
     _at_end: dict[object, Callable[[], None]] = field(default_factory=dict, repr=False)
 
     def when_ended(self, owner: object, call: Callable[[], None]) -> None:
@@ -132,6 +133,7 @@ class Session:
 
     def connection_ended(self) -> None:
         """Record that the connection has ended."""
+        self.has_ended = True
         calls, self._at_end = list(self._at_end.values()), {}
         for call in calls:
             call()

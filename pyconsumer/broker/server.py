@@ -35,6 +35,7 @@ _ACCEPTS_AT_A_TIME: Final = 64
 #: pauses before it accepts again. Otherwise the loop would do no other work.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REST_S: Final = 1.0
+_MOST_SLOW_STEPS: Final = 100  # of logins, each some milliseconds long
 _RATE_WINDOWS: Final = 11
 _NO_LIMIT: Final = 2**31 - 1
 
@@ -85,6 +86,7 @@ class BrokerServer:
         )
         self._login_check: asyncio.TimerHandle | None = None
         self._hasher: ThreadPoolExecutor | None = None
+        self._slow_steps = 0  # that wait for it or run
         self._accept_rate = Rate(_RATE_WINDOWS, 1.0)
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
@@ -200,19 +202,33 @@ class BrokerServer:
         """Take note of a failed login."""
         self._failed.add(connection.client_host, self.loop.time())
 
-    def _run_slow(self, run: Callable[[], LoginStep]) -> Deferred[LoginStep | LoginError]:
-        """Run a slow step of a login in another thread, one at a time."""
+    def _run_slow(
+        self, run: Callable[[], LoginStep], is_wanted: Callable[[], bool]
+    ) -> Deferred[LoginStep | LoginError]:
+        """Run a slow step of a login in another thread, one at a time. The work of a closed connection is left out."""
+        if self._slow_steps >= _MOST_SLOW_STEPS:
+            return Deferred.of(LoginError("Authentication failed: too many logins wait for the check of a password"))
+        self._slow_steps += 1
         if self._hasher is None:
             self._hasher = ThreadPoolExecutor(1, "pyconsumer-logins", stay_in_background)
         found: Deferred[LoginStep | LoginError] = Deferred()
 
         def work() -> None:
-            outcome = outcome_of(run)
+            outcome: LoginStep | LoginError = LoginError("Authentication failed")
+            try:
+                if is_wanted():
+                    outcome = outcome_of(run)
+            except Exception:
+                _log.exception("the check of a password failed")
             with suppress(RuntimeError):  # the loop has been closed
-                self.loop.call_soon_threadsafe(found.set, outcome)
+                self.loop.call_soon_threadsafe(self._slow_step_ended, found, outcome)
 
         self._hasher.submit(work)
         return found
+
+    def _slow_step_ended(self, found: Deferred[LoginStep | LoginError], outcome: LoginStep | LoginError) -> None:
+        self._slow_steps -= 1
+        found.set(outcome)
 
     def _check_logins(self) -> None:
         due = self._pending.close_late(self.loop.time())

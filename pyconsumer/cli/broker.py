@@ -31,7 +31,10 @@ def _open_listeners(host: str, config: Mapping[str, str], default: str) -> dict[
 
     settings = BrokerConfig(config)
     own = addresses_of(LISTENERS, settings.listeners(LISTENERS))
-    found = {address.host or "0.0.0.0": settings.protocol(name) for name, address in own.items()} or {host: default}
+    pairs = [(address.host or "0.0.0.0", settings.protocol(name)) for name, address in own.items()]
+    # Of several listeners at an address the one that asks least of its clients counts.
+    pairs.sort(key=lambda pair: (not pair[1].startswith("SASL"), pair[1] == "PLAINTEXT"))
+    found = dict(pairs) or {host: default}
     return {name: protocol for name, protocol in found.items() if not _only_this_machine(name)}
 
 

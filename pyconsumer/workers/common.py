@@ -770,7 +770,8 @@ class WorkersBase:
         """The dead letter of a record could not be sent."""
         if isinstance(self._schedule, ShareSchedule):
             _log.error("%s is released, since its dead letter could not be sent: %s", _place(task), error)
-            self._schedule.release(task)
+            for one in tasks_of(task):
+                self._schedule.release(one)
             self._schedule.abort_all(error)
             return
         _log.error(

@@ -90,7 +90,7 @@ class ShareSchedule(Schedule):
         return added
 
     def _acquired(self, delivery: Delivery, share: PartitionTasks) -> int:
-        ready, records = self._ready, delivery.records
+        ready, records = self._ready, delivery.raw_records()
         total = 0
         again = any(count > 1 for _, _, count in delivery.counts)
         for record in records:
@@ -133,6 +133,9 @@ class ShareSchedule(Schedule):
 
     def fail(self, task: Task, error: BaseException, wall_ms: int, *, for_good: bool = False) -> bool:
         assert isinstance(task, _AcquiredTask)
+        if task.delivery.locked_until <= self._now():  # another member may have it
+            self.release(task)
+            return True
         for_good = for_good or self.is_last_delivery(task)
         pause = self._retry.longest_pause(task.attempt)
         lasts = self._now() + pause + _MARGIN_S < task.delivery.locked_until

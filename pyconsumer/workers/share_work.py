@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from pyconsumer.consumer.share.acknowledgements import Delivery
 from pyconsumer.consumer.share.calls import LentShareConsumer
-from pyconsumer.errors import KafkaError, LastDeliveryError, WakeupError
+from pyconsumer.errors import LastDeliveryError, WakeupError
 from pyconsumer.structs import AcknowledgeType
 from pyconsumer.workers.dead_letters import DeadLetters
 from pyconsumer.workers.share_schedule import ShareSchedule
@@ -136,7 +136,7 @@ class ShareWork:
                 deliver = self._letters.deliver_async if self._letters.is_async else self._letters.deliver
                 try:
                     yield partial(deliver, letter)
-                except KafkaError as failure:
+                except Exception as failure:  # the others are acknowledged all the same
                     _log.error("%s offset %d has no dead letter: %s", task.share.tp, task.record.offset, failure)
                 else:
                     self._on_buried()

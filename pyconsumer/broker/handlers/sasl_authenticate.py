@@ -22,7 +22,7 @@ async def handle(broker: Broker, request: SaslAuthenticateRequest, context: Requ
         found = session.login.respond(request.auth_bytes)
         if isinstance(found, SlowStep):
             assert session.logins is not None
-            outcome = await wait_for(session.logins.run_slow(found.run))
+            outcome = await wait_for(session.logins.run_slow(found.run, lambda: not session.has_ended))
             if isinstance(outcome, LoginError):
                 raise outcome
             found = outcome

@@ -165,7 +165,11 @@ class ShareDelegate:
             error = self.fetcher.take_error()
             if error is not None:
                 raise error
-            found = None if self._is_full else self._take(most, None if as_bytes else self._convert)
+            found = (
+                None
+                if self._is_full and not self.fetcher.buffer
+                else self._take(most, None if as_bytes else self._convert)
+            )
             if found is not None:
                 return found
             asked = self.group.refresh()
@@ -533,10 +537,14 @@ class ShareDelegate:
         fetcher.buffer.clear()
         until = -math.inf  # after Ctrl-C nothing is waited for
         try:
-            while self._last is not None and self._last.is_pending and self.clock.now() < deadline:
+            now = self.clock.now()
+            letters_until = now + (deadline - now) / 2  # the other half is for acknowledgements and the sessions
+            while self._last is not None and self._last.is_pending and self.clock.now() < letters_until:
                 self._serve_last()
+                if fetcher.send_acknowledgements():
+                    self.client.flush()
                 if self._last.is_pending:
-                    yield Wait(None, deadline)
+                    yield Wait(None, letters_until)
             closing: set[int] = set()
             while self.clock.now() < deadline:
                 for session in fetcher.sessions.values():

@@ -38,6 +38,12 @@ class Turns:
         """
         done: Deferred[T] = Deferred()
 
+        def tell(value: T) -> None:
+            try:
+                done.set(value)
+            except Exception:  # of a receiver. The next work begins all the same
+                _log.exception("Group %s: the result of work on its share partitions was not taken", group_id)
+
         def begin(on_end: Callable[[], None]) -> bool:
             try:
                 result = work()
@@ -45,10 +51,14 @@ class Turns:
                 _log.exception("Group %s: work on the states of its share partitions failed", group_id)
                 result = Deferred.of(failed)
             if result.done:
-                done.set(result.value)
+                tell(result.value)
                 return True
-            result.on_done(done.set)
-            result.on_done(lambda _: on_end())
+
+            def end(value: T) -> None:
+                tell(value)
+                on_end()
+
+            result.on_done(end)
             return False
 
         waiting = self._waiting.get(group_id)
