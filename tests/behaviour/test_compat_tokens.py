@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker import EmbeddedCluster
-from pyconsumer.broker.logins import PlainUsers
+from pyconsumer.broker.logins import LoginError, LoginStep, PlainUsers
 from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from pyconsumer.compat.aiokafka.abc import AbstractTokenProvider
 from pyconsumer.compat.aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -23,10 +23,12 @@ from pyconsumer.network.sasl import OAuthBearer
 WITHIN_S = 30
 
 
-def _check_token(users: PlainUsers, message: Any) -> tuple[str | None, str]:
+def _check_token(users: PlainUsers, message: Any) -> LoginStep:
     fields = bytes(message).split(b"\x01")
     good = fields[0] == b"n,," and fields[1] == b"auth=Bearer good" and fields[2] == b"traceId=1"
-    return ("alice", "") if good else (None, f"no good token: {fields!r}")
+    if not good:
+        raise LoginError(f"no good token: {fields!r}")
+    return LoginStep(b"", "alice")
 
 
 @pytest.fixture
