@@ -41,6 +41,9 @@ __all__ = [
     "schemas_of_rows",
 ]
 
+#: The most schemas whose programs are kept. Ids come from the network.
+_MOST_PROGRAMS: Final = 1000
+
 R = TypeVar("R")
 
 _MOST_SELECTIONS: Final = 16
@@ -226,7 +229,10 @@ class FramedSide:
                 if not isinstance(one, (PendingError, SchemaUnavailableError)):
                     programs[key] = one
             elif key in found:
-                programs[key] = self._programs[key] = self._program(key, one)
+                programs[key] = self._program(key, one)
+                if len(self._programs) >= _MOST_PROGRAMS:
+                    self._programs.clear()
+                self._programs[key] = programs[key]
         for row, (key, start, indexes) in framed.items():
             one = found.get(key)
             is_error = isinstance(one, Exception) or key not in found

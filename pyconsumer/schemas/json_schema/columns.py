@@ -62,6 +62,7 @@ class JsonSide(FramedSide):
         super().__init__(make_layout(reader.schema, paths, side=str(field)), field)
         self._reader = reader
         self._writers = writers if owner.client is not None else None
+        self._alone: Any = None
         self._decode = owner.json_decode
         self._check = Validator(reader.document).check if owner.checks_columns else None
         is_plain = self._decode is None and self._check is None
@@ -79,4 +80,8 @@ class JsonSide(FramedSide):
         return None if writers is None else found_or_error(key, lambda: writers.get(key, f"the schema {key}"))
 
     def _program(self, key: Any, found: Any) -> Any:
-        return document_program(self._plan, key)
+        if self._writers is not None:
+            return document_program(self._plan, key)
+        if self._alone is None:  # no registry bounds the ids that documents may name
+            self._alone = document_program(self._plan)
+        return self._alone
