@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyspark
@@ -82,7 +83,7 @@ def test_its_folders_stay_when_a_forked_process_ends() -> None:
 
 
 def test_not_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch.os, "name", "nt")
+    monkeypatch.setattr(launch, "os", SimpleNamespace(name="nt"))  # not for all modules: paths need the true one
     assert launch._prepare("local", {}) == {}
 
 
