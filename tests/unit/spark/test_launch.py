@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_its_folders_stay_when_a_forked_process_ends() -> None:
 
 
 def test_not_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "os", SimpleNamespace(name="nt"))  # not for all modules: paths need the true one
+    monkeypatch.setattr(launch, "os", SimpleNamespace(**vars(os) | {"name": "nt"}))  # paths need the true one
     assert launch._prepare("local", {}) == {}
 
 
