@@ -41,12 +41,10 @@ __all__ = [
     "schemas_of_rows",
 ]
 
-#: The most schemas whose programs are kept. Ids come from the network.
-_MOST_PROGRAMS: Final = 1000
-
 R = TypeVar("R")
 
 _MOST_SELECTIONS: Final = 16
+_MOST_PROGRAMS: Final = 1000  # of schemas, kept for one side. Ids come from the network
 _MOST_PENDING: Final = 16  # schemas that one part asks for at once
 
 

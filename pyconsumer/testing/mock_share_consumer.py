@@ -24,7 +24,7 @@ from pyconsumer.clock import seconds_of
 from pyconsumer.consumer.arguments import check_max_records, topic_names
 from pyconsumer.consumer.interface import Metrics
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.share.acknowledgements import Delivery, Piece, Run, Source
+from pyconsumer.consumer.share.acknowledgements import Delivery, Piece, Run, Source, not_delivered
 from pyconsumer.consumer.share.delegate import AcknowledgementCallback, CommitResults
 from pyconsumer.consumer.share.interface import Acknowledgeable, Mask, ShareConsumer, place_of
 from pyconsumer.errors import IllegalStateError, InvalidRecordStateError, KafkaError, WakeupError
@@ -266,10 +266,7 @@ class MockShareConsumer(ShareConsumer[K, V]):
         for delivery in self._delivered:
             if delivery.source.topic_partition == tp and delivery.holds(offset):
                 return delivery
-        raise IllegalStateError(
-            f"the record {tp} offset {offset} cannot be acknowledged: it was not returned by the last poll, or its"
-            " acknowledgement was sent already"
-        )
+        raise not_delivered(tp, offset)
 
     def delivery_count(self, record: Acknowledgeable) -> int:
         self._check_open()

@@ -32,6 +32,7 @@ from tests.support.log_watch import LogWatch
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
+from tests.support.share_groups import SHARE_CONFIG, ShareWorld
 from tests.support.spark import start_spark
 from tests.unit.protocol.records.helpers import Decoder, decoder_named
 
@@ -412,6 +413,23 @@ def apache(_clusters: _Clusters) -> Cluster:
 def apache_old(_clusters: _Clusters) -> Cluster:
     """The oldest Apache Kafka that tests run against, for a smoke test. Mark such tests ``kafka``."""
     return _clusters.get("apache_old")
+
+
+@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
+def sharing(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Cluster]:
+    """A broker with share groups and short times, for the tests of a module."""
+    cluster = start_cluster(request.param, certificates, config=SHARE_CONFIG)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def world(sharing: Cluster) -> Iterator[ShareWorld]:
+    """A new share group that reads from the beginning."""
+    world = ShareWorld(sharing, "blocking")
+    world.set_group(share_auto_offset_reset="earliest")
+    yield world
+    world.close()
 
 
 @pytest.fixture

@@ -28,18 +28,11 @@ from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.java import KafkaTools
 from tests.support.process import GuardedProcess, run, wait_until
-from tests.support.share_groups import SHARE_CONFIG, ShareWorld
+from tests.support.share_groups import SHARE_CONFIG, ShareWorld, take
 
 pytestmark = pytest.mark.concurrent
 
 _ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
-def sharing(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Cluster]:
-    cluster = start_cluster(request.param, certificates, config=SHARE_CONFIG)
-    yield cluster
-    cluster.stop()
 
 
 @pytest.fixture
@@ -56,16 +49,6 @@ def world(sharing: Cluster, request: pytest.FixtureRequest) -> Iterator[ShareWor
     world.set_group(share_auto_offset_reset="earliest")
     yield world
     world.close()
-
-
-def take(consumer: Any, count: int, within_s: float = 20.0) -> list[Any]:
-    """Poll until there are so many records."""
-    found: list[Any] = []
-    end = time.monotonic() + within_s
-    while len(found) < count:
-        assert time.monotonic() < end, f"{len(found)} of {count} records came"
-        found += consumer.poll(timeout_ms=500).records()
-    return found
 
 
 def offsets(records: list[Any]) -> list[int]:

@@ -36,21 +36,6 @@ from tests.support.share_groups import SHARE_CONFIG, ShareWorld
 pytestmark = pytest.mark.concurrent
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
-def sharing(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Cluster]:
-    cluster = start_cluster(request.param, certificates, config=SHARE_CONFIG)
-    yield cluster
-    cluster.stop()
-
-
-@pytest.fixture
-def world(sharing: Cluster) -> Iterator[ShareWorld]:
-    world = ShareWorld(sharing, "blocking")
-    world.set_group(share_auto_offset_reset="earliest")
-    yield world
-    world.close()
-
-
 @pytest.fixture
 def admin(sharing: Cluster) -> Iterator[KafkaAdminClient]:
     with KafkaAdminClient(bootstrap_servers=sharing.bootstrap_servers) as admin:

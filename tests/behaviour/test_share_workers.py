@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,30 +15,13 @@ from pyconsumer import AcknowledgeType, KafkaConsumer, KafkaProducer, KafkaShare
 from pyconsumer.aio import AsyncKafkaProducer, AsyncKafkaShareConsumer
 from pyconsumer.errors import KafkaError, LastDeliveryError, RecordDeserializationError
 from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, Retry, Workers
-from tests.support.certificates import Certificates
-from tests.support.cluster import Cluster, start_cluster
 from tests.support.process import wait_until
-from tests.support.share_groups import SHARE_CONFIG, ShareWorld
+from tests.support.share_groups import ShareWorld, take
 from tests.support.worker_functions import fails_on_odd_numbers
 
 pytestmark = pytest.mark.concurrent
 
 _HOW = ["threads", "tasks"]
-
-
-@pytest.fixture(scope="module", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
-def sharing(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[Cluster]:
-    cluster = start_cluster(request.param, certificates, config=SHARE_CONFIG)
-    yield cluster
-    cluster.stop()
-
-
-@pytest.fixture
-def world(sharing: Cluster) -> Iterator[ShareWorld]:
-    world = ShareWorld(sharing, "blocking")
-    world.set_group(share_auto_offset_reset="earliest")
-    yield world
-    world.close()
 
 
 def work(
@@ -87,19 +70,10 @@ def work(
 
 def read(world: ShareWorld, topic: str, count: int) -> list[Any]:
     """Read records of a topic from its beginning."""
-    found: list[Any] = []
     with KafkaConsumer(bootstrap_servers=world.servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()
-        take(consumer, found, count)
-    return found
-
-
-def take(consumer: Any, found: list[Any], count: int) -> None:
-    """Poll until there are so many records."""
-    end = time.monotonic() + 20
-    while len(found) < count and time.monotonic() < end:
-        found += consumer.poll(timeout_ms=200).records()
+        return take(consumer, count)
 
 
 def header(record: Any, name: str) -> bytes:
@@ -227,9 +201,7 @@ def test_a_record_whose_dead_letter_fails_is_released_and_ends_the_work(world: S
     with pytest.raises(KafkaError):
         work(world, "threads", topic, handle, dead="not a name of a topic")
     with KafkaShareConsumer(topic, bootstrap_servers=world.servers, group_id=world.group) as member:
-        found: list[Any] = []
-        take(member, found, 1)
-        assert [member.delivery_count(record) for record in found] == [2]
+        assert [member.delivery_count(record) for record in take(member, 1)] == [2]
 
 
 def test_records_that_cannot_be_deserialized_are_rejected_and_batches_are_accepted(world: ShareWorld) -> None:

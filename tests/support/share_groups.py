@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import time
 import uuid
 from collections.abc import Iterable
 from types import TracebackType
@@ -15,7 +16,7 @@ from pyconsumer.admin import ConfigResource, NewTopic
 from pyconsumer.aio import AsyncKafkaShareConsumer
 from tests.support.cluster import Cluster
 
-__all__ = ["SHARE_CONFIG", "OnLoop", "ShareWorld"]
+__all__ = ["SHARE_CONFIG", "OnLoop", "ShareWorld", "take"]
 
 #: Settings of a broker: members are noticed soon, and locks expire soon.
 SHARE_CONFIG: Final[dict[str, object]] = {
@@ -28,6 +29,16 @@ SHARE_CONFIG: Final[dict[str, object]] = {
 }
 _NUMBERS = itertools.count(1)
 _RUN = uuid.uuid4().hex[:6]
+
+
+def take(consumer: Any, count: int, within_s: float = 20.0) -> list[Any]:
+    """Poll until this number of records has come."""
+    found: list[Any] = []
+    end = time.monotonic() + within_s
+    while len(found) < count:
+        assert time.monotonic() < end, f"{len(found)} of {count} records came"
+        found += consumer.poll(timeout_ms=500).records()
+    return found
 
 
 class OnLoop:

@@ -3,9 +3,9 @@
 A share partition is in the cache while this broker leads its partition in the same leader epoch. It leaves the cache,
 and is fenced, when
 
-1. the leader epoch changes, or the topic is deleted. The next leader reads the state anew.
+1. the leader epoch changes, or the topic is deleted. The next leader reads the state.
 2. its state cannot be read, was replaced (``FENCED_STATE_EPOCH``), or is gone.
-3. the group coordinator begins its state anew, or deletes it, with the group for example. A leader that went on from
+3. the group coordinator replaces its state, or deletes it, with the group for example. A leader that went on from
    the old state would write it over the new one.
 4. the group has no session here any more, and what its members held is released. So offsets that are altered while the
    group is empty are read.

@@ -13,7 +13,7 @@ Rules
 4. A request names each offset once, in ascending order. If two pieces name the same offset (its lock expired, and it
    was acquired again), the later one waits for the next request.
 5. Neighbouring runs that are short go into one batch with a type for each offset. A long run is a batch with one type.
-6. A renewal may keep its records delivered, which is for workers: the lock begins anew, and no poll returns them again.
+6. A renewal may keep its records delivered, which is for workers: their lock begins again, and no poll returns them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.protocol.messages.share_fetch import AcknowledgementBatch
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import AcknowledgeType, TopicPartition
 
-__all__ = ["GAP", "Delivery", "Piece", "Reread", "Run", "Source", "batches_of", "without_overlaps"]
+__all__ = ["GAP", "Delivery", "Piece", "Reread", "Run", "Source", "batches_of", "not_delivered", "without_overlaps"]
 
 GAP: Final = 0
 #: Runs of at least this length get a batch of their own.
@@ -289,3 +290,11 @@ def _merged(pieces: Iterable[Piece]) -> Iterable[Piece]:
             before = piece
     if before is not None:
         yield before
+
+
+def not_delivered(tp: TopicPartition, offset: int) -> IllegalStateError:
+    """Return the error of an acknowledgement of a record that no delivery holds."""
+    return IllegalStateError(
+        f"the record {tp} offset {offset} cannot be acknowledged: it was not returned by the last poll, or its"
+        " acknowledgement was sent already"
+    )

@@ -126,7 +126,7 @@ SHARE_CONSUMER_SETTINGS: Final[Settings[ShareConsumerConfig]] = Settings(
             "share_delivery_count_limit",
             5,
             Integer(1),
-            "How often a record is delivered at most, for a consumer that may not read the group's setting"
+            "The most deliveries of a record, for a consumer that may not read the group's setting"
             " `share.delivery.count.limit`. Dead letters need it.",
         ),
     ),

@@ -32,7 +32,7 @@ from pyconsumer.consumer.arrivals import Arrivals
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.share.acknowledgements import GAP, Delivery
+from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, not_delivered
 from pyconsumer.consumer.share.acquired_fetch import Convert
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.context import ShareContext
@@ -165,11 +165,9 @@ class ShareDelegate:
             error = self.fetcher.take_error()
             if error is not None:
                 raise error
-            found = (
-                None
-                if self._is_full and not self.fetcher.buffer
-                else self._take(most, None if as_bytes else self._convert)
-            )
+            found = None
+            if self.fetcher.buffer or not self._is_full:  # records there would lose their lock
+                found = self._take(most, None if as_bytes else self._convert)
             if found is not None:
                 return found
             asked = self.group.refresh()
@@ -305,7 +303,7 @@ class ShareDelegate:
             if delivery.source.topic_partition == tp and delivery.holds(offset):
                 delivery.choose(offset, kind)
                 return
-        raise _not_delivered(tp, offset)
+        raise not_delivered(tp, offset)
 
     def _refuse_implicit(self) -> None:
         if not self.config.is_explicit:
@@ -335,7 +333,7 @@ class ShareDelegate:
                     found.append((delivery, [offset for offset in left if offset in held], kind))
                     left = [offset for offset in left if offset not in held]
             if left:
-                raise _not_delivered(tp, left[0])
+                raise not_delivered(tp, left[0])
         for delivery, offsets, kind in found:
             delivery.choose_all(offsets, kind)
 
@@ -568,10 +566,3 @@ class ShareDelegate:
     def abandon(self, reason: str) -> None:
         """Let the heartbeat thread leave the group and end. This returns at once, and takes no lock."""
         self.coordinator.abandon(reason)
-
-
-def _not_delivered(tp: TopicPartition, offset: int) -> IllegalStateError:
-    return IllegalStateError(
-        f"the record {tp} offset {offset} cannot be acknowledged: it was not returned by the last poll, or its"
-        " acknowledgement was sent already"
-    )

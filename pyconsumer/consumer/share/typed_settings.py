@@ -75,6 +75,6 @@ class ShareConsumerSettings(ClientSettings, total=False):
     """
 
     share_delivery_count_limit: int
-    """How often a record is delivered at most, for a consumer that may not read the group's setting
+    """The most deliveries of a record, for a consumer that may not read the group's setting
     ``share.delivery.count.limit``. Dead letters need it.
     """

@@ -25,7 +25,7 @@ def read_step(
 
     Args:
         pieces: the unread record batches of the partition.
-        most_bytes: the step ends after about so many bytes.
+        most_bytes: the bytes after which the step ends, about.
         take: gets each record.
     """
     size, until = 0, clock.now() + STEP_S
