@@ -37,12 +37,13 @@ class Member:
     A partition that the member has kept since its last records of it goes on at its position. One that it had lost
     meanwhile, or whose generation it missed, goes on at the offset that was committed when it got the partition back.
     The records in its hands come again then, even if it has committed them since. So these commits of its own do not
-    bind its next read of the partition.
+    bind its next read of the partition, and the reads that follow go on from there.
     """
 
     def __init__(self) -> None:
         self._generation = 0
         self._kept: set[int] = set()
+        self._positions: dict[int, int] = {}
         self._before_own_commits: dict[int, int] = {}  # by partition: since its last records of it
 
     def assigned(self, generation: int, partitions: list[int]) -> None:
@@ -55,11 +56,12 @@ class Member:
         """Note that it has committed. ``before`` is what had been committed then."""
         self._before_own_commits.setdefault(partition, before)
 
-    def begin(self, partition: int, committed: int) -> int:
+    def begin(self, partition: int, offsets: list[int], committed: int) -> int:
         """Note that it begins with records of a partition, and return the offset before which none may come."""
         own = self._before_own_commits.pop(partition, committed)
-        bound = committed if partition in self._kept else own
+        bound = min(committed, self._positions[partition]) if partition in self._kept else own
         self._kept.add(partition)
+        self._positions[partition] = offsets[-1] + 1
         return bound
 
 
@@ -86,7 +88,7 @@ class Steps:
                 member.assigned(*more)
             elif what == "begin":
                 partition, offsets = more
-                before = member.begin(partition, self.committed.get(partition, 0))
+                before = member.begin(partition, offsets, self.committed.get(partition, 0))
                 self.begun_after_commit += [
                     (number, partition, offset, before) for offset in offsets if offset < before
                 ]
@@ -95,13 +97,53 @@ class Steps:
             else:
                 before = self.committed.get(more[0], 0)
                 member.committed(more[0], before)
-                self.committed[more[0]] = max(more[1], before)
+                self.committed[more[0]] = more[1]
             self.changed.notify_all()
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Return whether the condition holds within this time."""
         with self.changed:
             return self.changed.wait_for(condition, seconds)
+
+
+MISSED_ONE = """
+2 ["assigned", 3, [2]]
+2 ["begin", 2, [146, 147, 148, 149]]
+2 ["assigned", 5, [2]]
+2 ["committed", 2, 150]
+2 ["begin", 2, [146]]
+2 ["committed", 2, 147]
+2 ["begin", 2, [147]]
+2 ["committed", 2, 148]
+2 ["begin", 2, [148, 149]]
+"""
+KEPT = """
+1 ["assigned", 3, [0]]
+1 ["begin", 0, [5, 6]]
+1 ["committed", 0, 7]
+1 ["assigned", 4, [0]]
+1 ["begin", 0, [6]]
+"""
+MOVED = """
+1 ["assigned", 3, [0]]
+1 ["begin", 0, [5, 6]]
+1 ["committed", 0, 7]
+2 ["assigned", 4, [0]]
+2 ["begin", 0, [6]]
+"""
+
+
+@pytest.mark.parametrize(
+    "history, wrong",
+    [(MISSED_ONE, []), (KEPT, [(1, 0, 6, 7)]), (MOVED, [(2, 0, 6, 7)])],
+    ids=["missed", "kept", "moved"],
+)
+def test_the_judge_knows_a_second_delivery_that_is_wrong(history: str, wrong: list[tuple[int, ...]]) -> None:
+    steps = Steps()
+    for line in history.strip().splitlines():
+        number, told = line.split(" ", 1)
+        steps.note(int(number), told)
+    assert steps.begun_after_commit == wrong
 
 
 @pytest.mark.pairs("protocol", "commits")
