@@ -134,7 +134,7 @@ MOVED = """
 
 
 @pytest.mark.parametrize(
-    "history, wrong",
+    ("history", "wrong"),
     [(MISSED_ONE, []), (KEPT, [(1, 0, 6, 7)]), (MOVED, [(2, 0, 6, 7)])],
     ids=["missed", "kept", "moved"],
 )
