@@ -318,8 +318,8 @@ _thread = _Thread()
 def untracked(cls: F) -> F:
     """Decorate a subclass of :class:`FutureRecordMetadata` that adds no attribute.
 
-    The compiled futures are unknown to the garbage collector, and then those of the subclass are, too. This twin does
-    nothing.
+    The garbage collector does not know compiled futures, and then it does not know those of the subclass. This twin
+    returns the class unchanged.
     """
     return cls
 
