@@ -92,12 +92,13 @@ class HealthWatch:
 
     def look(self, consumer: Any, seen: list[float]) -> None:
         """Read one consumer. ``seen`` has the time of the last sign of life, and the number of polls then."""
-        now = time.monotonic()
+        began = time.monotonic()
+        polls = consumer._delegate.metrics.polls  # first: a poll that comes now must not meet an older health
         health = consumer.health()
         self.readings += 1
-        polls = consumer._delegate.metrics.polls
         if health.is_inside_call or polls != seen[1]:
-            seen[:] = now, polls
+            seen[:] = began, polls
+        now = time.monotonic()
         fresh = now - seen[0] < health.max_poll_interval_s
         on_time = isinstance(consumer._delegate.clock, SystemClock)
         if fresh and on_time and not (health.closed or health.forked) and not health.is_alive():
