@@ -63,6 +63,16 @@ class ProtoFile:
         """The file as registries exchange it."""
         return base64.b64encode(self.proto.SerializeToString()).decode()
 
+    def descriptor_set(self) -> bytes:
+        """Return this file as a serialized ``FileDescriptorSet``, after all that it imports but the library's files."""
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+        found = FileDescriptorSet()
+        _collect(found, self.imports, set())
+        found.file.append(self.proto)
+        data: bytes = found.SerializeToString()
+        return data
+
     def message(self, path: Sequence[int]) -> type[Any]:
         """Return the class of a message type.
 
