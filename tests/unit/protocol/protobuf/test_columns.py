@@ -249,12 +249,13 @@ class TestRules:
         assert read(of, PROTO3, row, paths=("i",), path=path, zigzag=zigzag) == [{"i": 1} if is_read else ...]
 
 
-WIDE = """
+FLAGS = " ".join(f"optional bool b{n} = {n};" for n in range(1, 101))
+WIDE = f"""
 syntax = "proto3";
-message M { repeated Deep many = 1; oneof o { Deep deep = 2; int32 n = 3; } map<int32, int32> map = 4; }
-message Deep { Wide wide = 1; }
-message Wide { %s }
-""" % " ".join(f"optional bool b{n} = {n};" for n in range(1, 101))
+message M {{ repeated Deep many = 1; oneof o {{ Deep deep = 2; int32 n = 3; }} map<int32, int32> map = 4; }}
+message Deep {{ Wide wide = 1; }}
+message Wide {{ {FLAGS} }}
+"""
 
 
 @pytest.mark.parametrize("of", TWINS)
