@@ -280,8 +280,9 @@ class TestProtobuf:
         at = datetime.datetime(1969, 12, 31, 23, 59, 59, 5, tzinfo=UTC)
         row: dict[str, Any] = {
             "i": -1, "u": 2**32 - 1, "ul": Decimal(2**64 - 1), "d": 0.5, "b": True, "s": "ü", "raw": b"\xff",
-            "e": "ONE", "maybe": -(2**63), "many": [1, -2], "map": [(7, {"n": 1})], "sub": {"n": 3}, 
-            "subs": [{"n": 4}, {"n": 0}], "left": None, "right": {"n": 5}, "at": at, "took": datetime.timedelta(seconds=-1, microseconds=5),
+            "e": "ONE", "maybe": -(2**63), "many": [1, -2], "map": [(7, {"n": 1})], "sub": {"n": 3},
+            "subs": [{"n": 4}, {"n": 0}], "left": None, "right": {"n": 5}, "at": at,
+            "took": datetime.timedelta(seconds=-1, microseconds=5),
             "wrapped": 0, "any": {"type_url": "x", "value": b"y"}, "f": 0.25, "all": ["ONE", "9"], "times": [at],
         }  # fmt: skip
         found = written(options, ALL_COLUMNS, row, dict.fromkeys(row), None)
