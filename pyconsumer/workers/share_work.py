@@ -156,7 +156,7 @@ class ShareWork:
             yield from self._turn_steps()
 
     def _turn_steps(self) -> CallSteps[None]:
-        """Acknowledge what is done and look at the locks, without new records."""
+        """Acknowledge finished records and look at the locks, without new records."""
         self.before_poll(is_full=True)
         try:
             yield partial(self._consumer.poll, timeout_ms=0)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, Piece, Reread, Run, Source
+from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, Piece, Reopen, Reread, Run, Source
 from pyconsumer.errors import CorruptRecordError, KafkaError, ProtocolError, SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.protocol.messages.share_fetch import AcquiredRecords
@@ -143,10 +143,8 @@ class AcquiredFetch:
                     break  # likewise
                 self._stop_at(part[used], failure)
                 raise failure
-        delivery = self._deliver(records, None if convert is None else self._reread)
-        if delivery is not None and reopens:
-            delivery.reopen = self._reopened
-        return delivery
+        reopen = self._reopened if reopens else None
+        return self._deliver(records, None if convert is None else self._reread, reopen)
 
     def _reopened(self, delivery: Delivery) -> AcquiredFetch:
         """Return a fetch with the records of a delivery (rule 8)."""
@@ -193,7 +191,9 @@ class AcquiredFetch:
                 yield max(first, start), min(last, end - 1)
             at += 1
 
-    def _deliver(self, records: list[ConsumerRecord[Any, Any]], reread: Reread | None = None) -> Delivery | None:
+    def _deliver(
+        self, records: list[ConsumerRecord[Any, Any]], reread: Reread | None = None, reopen: Reopen | None = None
+    ) -> Delivery | None:
         cursor = self._cursor
         if self._raw:
             end = self._raw[0].offset
@@ -212,7 +212,9 @@ class AcquiredFetch:
         self._settled = end
         if not self._raw and (cursor.exhausted or cursor.next_offset >= self._end):
             self._give_up(end, self._end, AcknowledgeType.RELEASE)
-        return Delivery(self.source, records, runs, self.ranges, self.locked_until, reread) if records else None
+        if not records:
+            return None
+        return Delivery(self.source, records, runs, self.ranges, self.locked_until, reread, reopen)
 
     def _look(self, records: Sequence[ConsumerRecord[Any, Any]], first: int, last: int, runs: list[Run]) -> None:
         """Find the runs of records and the gaps between them (rule 2)."""

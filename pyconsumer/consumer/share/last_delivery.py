@@ -71,6 +71,34 @@ class _Letter:
         self.queued = queued
         self.sent: Arrival | None = None
 
+    def wait_with(self, ticket: Ticket) -> None:
+        """Let a commit wait for it."""
+        ticket.add(self.queued.source.topic_partition)
+        self.queued = self.queued._replace(ticket=ticket)
+
+    def begin(self, sink: Any, wake: Callable[[], object]) -> None:
+        """Give the record to the sink, once."""
+        if self.sent is None:
+            self.sent = self._given(sink, wake)
+
+    def _given(self, sink: Any, wake: Callable[[], object]) -> Arrival:
+        done = Future[None]()
+        (piece,) = self.queued.pieces
+        try:
+            record = self.delivery.raw(piece.first)
+            error = last_delivery_error(self.delivery, record, "was released")
+            begin = getattr(sink, "begin", None)
+            if begin is not None:
+                sent: Arrival = begin(error)
+                sent.add_done_callback(lambda _: wake())
+                return sent
+            sink.send(error)
+        except Exception as failure:
+            done.set_exception(failure)
+        else:
+            done.set_result(None)
+        return done
+
 
 class LastDeliveries:
     """Records on their way to the sink. See the module.
@@ -113,30 +141,11 @@ class LastDeliveries:
                     queued.ticket.add(queued.source.topic_partition)
                 self._letters.append(_Letter(delivery, queued))
 
-    def _begin(self, letter: _Letter) -> Arrival:
-        done = Future[None]()
-        (piece,) = letter.queued.pieces
-        try:
-            record = letter.delivery.raw(piece.first)
-            error = last_delivery_error(letter.delivery, record, "was released")
-            begin = getattr(self._sink, "begin", None)
-            if begin is not None:
-                sent: Arrival = begin(error)
-                sent.add_done_callback(lambda _: self._wake())
-                return sent
-            self._sink.send(error)
-        except Exception as failure:
-            done.set_exception(failure)
-        else:
-            done.set_result(None)
-        return done
-
     def adopt(self, ticket: Ticket) -> None:
         """Let a commit wait for all records. No earlier commit waits for them any more."""
         for letter in self._letters:
             if letter.queued.ticket is not ticket:
-                ticket.add(letter.queued.source.topic_partition)
-                letter.queued = letter.queued._replace(ticket=ticket)
+                letter.wait_with(ticket)
 
     def serve(self, acknowledge: Callable[[Queued, Exception | None], object]) -> None:
         """Give records to the sink, and look at those that it has (rule 3).
@@ -146,8 +155,7 @@ class LastDeliveries:
         """
         while True:
             for letter in self._letters[:MOST_LETTERS]:
-                if letter.sent is None:
-                    letter.sent = self._begin(letter)
+                letter.begin(self._sink, self._wake)
             ended = [
                 letter for letter in self._letters[:MOST_LETTERS] if letter.sent is not None and letter.sent.done()
             ]
