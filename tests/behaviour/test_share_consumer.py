@@ -395,13 +395,17 @@ def test_a_broker_without_the_feature_says_how_to_enable_it(kind: str, certifica
     cluster.stop()
 
 
-def test_the_example_of_the_page_about_work_runs(sharing: Cluster, tmp_path: Path) -> None:
-    (text,) = re.findall(r"^```py\n(.*?)^```$", (_ROOT / "docs/work.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def test_the_examples_of_the_page_about_work_run(sharing: Cluster, tmp_path: Path) -> None:
+    page = (_ROOT / "docs/work.md").read_text("utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    text = "\n".join(blocks)  # the second one has the names and the group of the first one
     program = tmp_path / "page.py"
     program.write_text(text.replace("localhost:9092", sharing.bootstrap_servers), "utf-8")
     lines = run([sys.executable, "-W", "error", str(program)], timeout_s=90, cwd=_ROOT).check().stdout.splitlines()
-    assert sorted(lines[:-1]) == [f"task {number} in delivery {2 if number == 3 else 1}" for number in range(5)]
-    assert lines[-1] == "[None]"
+    assert sorted(lines[:-2]) == [f"task {number} in delivery {2 if number == 3 else 1}" for number in range(5)]
+    assert lines[-2:] == ["[None]", "40 finished, 1 dead"]
+    assert f"It prints `{lines[-1]}`." in page
 
 
 @pytest.mark.kafka

@@ -29,6 +29,16 @@ def test_the_tutorial_works_up_to_spark(tmp_path: Path, new_cluster: Callable[..
     assert typist.done[-1] == "pytest -q"
 
 
+@pytest.mark.slow
+def test_the_tutorials_last_step_works(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
+    typist = Typist(tmp_path, new_cluster("embedded").bootstrap_servers, _QUICKER)
+    for section in ("Records in and out", "Send from a program"):
+        typist.do(_section(section))
+    typist.type("python order.py")
+    typist.do(_section("Many orders at once"))
+    assert typist.done[-1] == "python deliver.py"
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_tutorials_report_works(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:

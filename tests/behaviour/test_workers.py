@@ -380,6 +380,39 @@ def test_running_records_are_finished_before_their_partition_goes_to_another_mem
     assert committed_of(cluster, group_id, topic, 4) == 200
 
 
+def test_abandoned_records_go_to_the_next_owner_and_their_late_results_are_not_committed(
+    cluster: Cluster, make_topic: Any, group_id: str
+) -> None:
+    topic = make_topic(2)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for partition in range(2):
+            producer.send(topic, b"slow", partition=partition)
+    begun: list[int] = []
+    end = threading.Event()
+
+    def handle(record: Any) -> None:
+        begun.append(record.partition)
+        assert end.wait(60)
+
+    settings = settings_of(cluster, group_id)
+    with KafkaConsumer(topic, **settings) as consumer, KafkaConsumer(topic, **settings) as other:
+        workers = Workers(consumer, handle, concurrency=2, on_revoke="abandon", close_timeout_ms=60_000)
+        thread = threading.Thread(target=workers.run)
+        thread.start()
+        try:
+            wait_until(lambda: len(begun) == 2, 60, "both records")
+            found: list[Any] = []
+            wait_until(lambda: bool(found.extend(other.poll(timeout_ms=200).records()) or found), 25, "the record")
+            end.set()
+            wait_until(lambda: workers.status().finished == 1, 60, "the other one")
+        finally:
+            end.set()
+            workers.stop()
+            thread.join()
+        places = [TopicPartition(topic, found[0].partition), TopicPartition(topic, 1 - found[0].partition)]
+        assert other.committed(places) == dict(zip(places, (None, 1), strict=True))
+
+
 def test_a_member_with_slow_records_stays_in_its_group(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 12)
     seen: list[int] = []
