@@ -84,8 +84,8 @@ def positions_of(
     partitions = {tp for offsets in committed.values() for tp in offsets}
     partitions |= {tp for name in committed for member in described[name].members for tp in member.assignment}
     ends = ends_of(admin, sorted(partitions), timeout_ms)
-    for name, offsets in committed.items():
-        found[name] = described[name], rows_of(described[name], offsets, ends)
+    for name, one_group in committed.items():
+        found[name] = described[name], rows_of(described[name], one_group, ends)
     return found
 
 

@@ -106,10 +106,13 @@ def _missing_in_row(row: str, default: Path) -> list[str]:
     return missing
 
 
-def test_the_tests_that_are_evidence_of_observability_exist() -> None:
-    text = (ROOT / "docs" / "proof" / "observability.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("page", "folder"), [("observability", "unit/metrics"), ("access", "behaviour")])
+def test_the_tests_that_are_evidence_exist(page: str, folder: str) -> None:
+    text = (ROOT / "docs" / "proof" / f"{page}.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
-    here = ROOT / "tests" / "unit" / "metrics"
-    assert [one for row in rows if len(row) == 5 for one in _missing_in_row(row[3], here)] == []
-    broken = _missing_in_row("`test_none.py`, `test_health.py`: `no_such_test`", here)
+    assert [one for row in rows if len(row) == 5 for one in _missing_in_row(row[3], ROOT / "tests" / folder)] == []
+
+
+def test_missing_evidence_is_found() -> None:
+    broken = _missing_in_row("`test_none.py`, `test_health.py`: `no_such_test`", ROOT / "tests" / "unit" / "metrics")
     assert broken == ["test_none.py", "test_health.py: no_such_test"]
