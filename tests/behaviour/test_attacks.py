@@ -196,24 +196,33 @@ def test_wrong_logins_are_logged_once_and_others_are_served(secured: EmbeddedClu
 @pytest.mark.skipif(MANY < 2000, reason="times need many logins: tox -e long")
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_wrong_user_takes_as_long_as_a_wrong_password(secured: EmbeddedCluster, mechanism: str) -> None:
-    times: dict[str, list[float]] = {"alice": [], "nobody": []}
-    for _ in range(1000):
-        for name, taken in times.items():
-            with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
-                assert client.versions
-                assert client.request(SaslHandshakeRequest(mechanism), 1).error_code == 0
-                message = f"\0{name}\0wrong" if mechanism == "PLAIN" else f"n,,n={name},r=abc"
-                began = time.perf_counter()
-                response = client.request(SaslAuthenticateRequest(message.encode()))
-                if mechanism != "PLAIN":
-                    nonce = response.auth_bytes.split(b",")[0]
-                    final = b"c=biws," + nonce + b",p=" + base64.b64encode(bytes(64))
-                    response = client.request(SaslAuthenticateRequest(final))
-                taken.append(time.perf_counter() - began)
-                assert response.error_code == Errors.SASL_AUTHENTICATION_FAILED
-    known, unknown = map(statistics.median, times.values())
-    print(f"{mechanism}: medians of {known * 1e3:.3f} and {unknown * 1e3:.3f} ms")
-    assert abs(known - unknown) < 0.05 * known
+    ratios = []
+    for _ in range(3):  # other work on the machine disturbs one of them at most
+        times: dict[str, list[float]] = {"alice": [], "nobody": []}
+        for number in range(1000):
+            for name in sorted(times, reverse=number % 2 == 1):
+                times[name].append(_time_of_refusal(secured, mechanism, name))
+        known, unknown = map(statistics.median, times.values())
+        print(f"{mechanism}: medians of {known * 1e3:.3f} and {unknown * 1e3:.3f} ms")
+        ratios.append(unknown / known)
+    assert abs(statistics.median(ratios) - 1) < 0.05
+
+
+def _time_of_refusal(cluster: EmbeddedCluster, mechanism: str, name: str) -> float:
+    """Return how long a login with a wrong password takes, in seconds."""
+    with RawClient(cluster.bootstrap_servers, timeout_s=20) as client:
+        assert client.versions
+        assert client.request(SaslHandshakeRequest(mechanism), 1).error_code == 0
+        message = f"\0{name}\0wrong" if mechanism == "PLAIN" else f"n,,n={name},r=abc"
+        began = time.perf_counter()
+        response = client.request(SaslAuthenticateRequest(message.encode()))
+        if mechanism != "PLAIN":
+            nonce = response.auth_bytes.split(b",")[0]
+            final = b"c=biws," + nonce + b",p=" + base64.b64encode(bytes(64))
+            response = client.request(SaslAuthenticateRequest(final))
+        taken = time.perf_counter() - began
+        assert response.error_code == Errors.SASL_AUTHENTICATION_FAILED
+        return taken
 
 
 def test_another_user_or_mechanism_at_reauthentication(secured: EmbeddedCluster) -> None:
