@@ -15,7 +15,7 @@ and retriability are those of Apache Kafka's ``org.apache.kafka.common.protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
 
@@ -769,10 +769,18 @@ class InvalidCommitOffsetSizeError(BrokerResponseError):
 
 
 class TopicAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
-    """The principal is not authorized for this operation on the topic. Grant it an ACL that allows the operation."""
+    """The principal is not authorized for this operation on the topic. Grant it an ACL that allows the operation.
+
+    Attributes:
+        topics: the names of the topics, if the error is about a request for several of them. Otherwise empty.
+    """
 
     errno = 29
     code_name = "TOPIC_AUTHORIZATION_FAILED"
+
+    def __init__(self, *args: object, topics: Iterable[str] = ()) -> None:
+        super().__init__(*args)
+        self.topics = frozenset(topics)
 
 
 class GroupAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):

@@ -23,7 +23,7 @@ from pyconsumer.broker.access.recorder import AccessRecord, Question
 from pyconsumer.broker.access.store import acl_to_json
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.host import REGISTRY, ClusterOptions, token_settings
-from pyconsumer.broker.listener_addresses import LISTENERS, addresses_of
+from pyconsumer.broker.listener_addresses import LISTENERS, addresses_of, reachable
 from pyconsumer.broker.logins import MECHANISMS
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRunner
@@ -152,6 +152,7 @@ class EmbeddedCluster:
         self._access: Any = None  # users, rules and quotas at the start
         self._record: AccessRecord | None = None
         self._records_all = False
+        self._record_remains = False  # the brokers may still record, because the end of it has failed
         self._held_ports: list[HeldPorts] = []  # while all brokers are killed
         #: The faults that the brokers inject.
         self.faults = ClusterFaults(self)
@@ -191,6 +192,7 @@ class EmbeddedCluster:
                 self._hold_ports()
             raise
         self._runner = runner
+        self._record_remains = False
         if self._access is None:
             self._access = self.command("access")
         if self._record is not None:
@@ -248,13 +250,15 @@ class EmbeddedCluster:
     def address(self, listener: str) -> str:
         """Return ``host:port`` of the listener with this name.
 
+        A broker that listens on all addresses is at ``localhost``.
+
         Raises ``ConfigurationError`` if there is no such listener.
         """
         if listener not in self._options.listeners:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
             raise IllegalStateError("the cluster was not started")
-        host = self._options.host_of(listener)
+        host = reachable(self._options.host_of(listener))
         return ",".join(str(Address(host, ports[listener])) for ports in self._ports)
 
     def login(self, user: str, *, mechanism: str = "SCRAM-SHA-256", style: str = "pyconsumer") -> dict[str, str]:
@@ -353,14 +357,17 @@ class EmbeddedCluster:
             ConfigurationError: a line has another form.
             InvalidRequestError: a rule cannot be stored.
         """
+        self._end_remains()
         self.command("add_acls", acls=[acl_to_json(acl) for acl in _rules(acls)])
 
     def remove_acls(self, *acls: AclBinding | str) -> int:
         """Remove rules. Return how many of them were there."""
+        self._end_remains()
         return int(self.command("remove_acls", acls=[acl_to_json(acl) for acl in _rules(acls)]))
 
     def set_acls(self, *acls: AclBinding | str) -> None:
         """Let these rules be the only ones. Arguments and errors are those of :meth:`add_acls`."""
+        self._end_remains()
         self.command("set_acls", acls=[acl_to_json(acl) for acl in _rules(acls)])
 
     @contextmanager
@@ -397,6 +404,7 @@ class EmbeddedCluster:
         """Begin what :meth:`record_access` does. Its record is complete after :meth:`end_record`."""
         if self._record is not None:
             raise IllegalStateError("the rights are being recorded already")
+        self._end_remains()
         self._records_all = allow_all
         self._record = record = AccessRecord()
         try:
@@ -407,12 +415,22 @@ class EmbeddedCluster:
         return record
 
     def end_record(self) -> None:
-        """End a record. If none was begun, this has no effect."""
+        """End a record. If none was begun, this has no effect.
+
+        If the brokers did not answer, they may still grant every right. The next call of this cluster that begins a
+        record, changes rules or repairs the cluster ends that first.
+        """
         try:
-            if self._record is not None and self._runner is not None:
+            if self._runner is not None and (self._record is not None or self._record_remains):
+                self._record_remains = True
                 self._take_questions(end=True)
+                self._record_remains = False
         finally:
             self._record = None
+
+    def _end_remains(self) -> None:
+        if self._record_remains:
+            self.end_record()
 
     def update_record(self) -> None:
         """Add what clients have asked until now to the record that was begun."""
@@ -420,9 +438,9 @@ class EmbeddedCluster:
             self._take_questions()
 
     def _take_questions(self, *, begin: bool = False, end: bool = False) -> None:
-        assert self._record is not None
         found = self.command("record_access", begin=begin, end=end, allows_all=self._records_all)
-        self._record.add(map(Question.from_json, found))
+        if self._record is not None:
+            self._record.add(map(Question.from_json, found["questions"]), left_out=found["left_out"])
 
     def kill_broker(self, node_id: int) -> None:
         """End a broker as ``kill -9`` does: its connections are reset, and its memory is lost.
@@ -517,6 +535,7 @@ class EmbeddedCluster:
         self.faults.clear()
         for node_id in range(self._options.brokers) if self._options.brokers > 1 else ():
             self.faults.resume_replication(node_id)
+        self._end_remains()
         self.command("restore_access", state=self._access)
 
     def _check_files(self) -> None:

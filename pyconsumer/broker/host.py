@@ -30,7 +30,7 @@ from pyconsumer.broker.logins import MECHANISMS, Login
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
-from pyconsumer.broker.security import SecurityConfig
+from pyconsumer.broker.security import SecurityConfig, no_logins
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.token_keys import KeySource
@@ -146,6 +146,8 @@ class ClusterOptions:
                     f"{setting}: there is no listener {min(unknown)}, only {', '.join(self.listeners)}"
                 )
         by_token = self.takes_tokens
+        if has_tokens(self.config) and not by_token:
+            raise ConfigurationError(no_logins("oauth", self.listeners))
         if by_token:
             TokenRules.of(config).check(config.text("sasl.oauthbearer.jwks.endpoint.url"))
         protocols = {name: config.protocol(name) for name in self.listeners}

@@ -14,7 +14,7 @@ from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.primitives import Buffer
 
-__all__ = ["ANONYMOUS", "SecurityConfig", "Session", "TlsLayer", "distinguished_name"]
+__all__ = ["ANONYMOUS", "SecurityConfig", "Session", "TlsLayer", "distinguished_name", "no_logins"]
 
 
 #: Principal of a client that has not authenticated.
@@ -68,6 +68,8 @@ class SecurityConfig:
                 raise ConfigurationError(f"listener {name} needs a certificate: ssl_certfile")
             if protocol.startswith("SASL") and not self.sasl_users and not self.users and not by_token:
                 raise ConfigurationError(f"listener {name} needs users: users, sasl_users or oauth")
+        if (self.sasl_users or self.users) and not any(one.startswith("SASL") for one in protocols.values()):
+            raise ConfigurationError(no_logins("users", protocols))
 
     def ssl_context(self, client_auth: str | None = None) -> ssl.SSLContext:
         """Return the server's TLS context. Raises ``ConfigurationError`` if a file cannot be used.
@@ -89,6 +91,14 @@ class SecurityConfig:
             name = Path(self.cert_file or "").name
             raise ConfigurationError(f"the certificate {name} cannot be used: {error}") from None
         return context
+
+
+def no_logins(option: str, listeners: Iterable[str]) -> str:
+    """Return the message for users or tokens that no listener takes."""
+    return (
+        f"{option}: nobody can log in, because none of the listeners {', '.join(listeners)} has SASL. Add one, such as"
+        " listeners=['SASL_PLAINTEXT']"
+    )
 
 
 def _check_users(option: str, users: Mapping[str, object]) -> None:

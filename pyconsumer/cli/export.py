@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient, groups
-from pyconsumer.admin.client import run_steps
+from pyconsumer.admin import GroupDescription, KafkaAdminClient
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
-from pyconsumer.cli.positions import Row, ends_of, rows_of, with_lag_times
+from pyconsumer.cli.positions import Row, descriptions_of, ends_of, offsets_of, rows_of, with_lag_times
 from pyconsumer.errors import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -117,9 +116,8 @@ class GroupLags:
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
         admin, timeout_ms = self._admin, self._timeout_ms
         names = self._names()
-        described = _good(run_steps(admin, lambda calls, until: groups.describe_all(calls, names, until), timeout_ms))
-        wanted: dict[str, None] = dict.fromkeys(described)
-        committed = _good(run_steps(admin, lambda calls, until: groups.offsets_of(calls, wanted, until), timeout_ms))
+        described = _good(descriptions_of(admin, names, timeout_ms))
+        committed = _good(offsets_of(admin, described, timeout_ms))
         partitions = {tp for offsets in committed.values() for tp in offsets}
         partitions |= {tp for group in described.values() for member in group.members for tp in member.assignment}
         ends = ends_of(admin, sorted(partitions), timeout_ms)

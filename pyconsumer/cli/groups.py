@@ -24,6 +24,7 @@ from pyconsumer.cli.options import (
 from pyconsumer.cli.positions import Row, positions_of, shown_age, with_lag_times
 from pyconsumer.cli.reset import reset_offsets
 from pyconsumer.cli.watch import watch
+from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["command"]
@@ -92,9 +93,12 @@ def describe(
     """Show state, assignor, members, committed offsets and lag of groups."""
     out = console(markup=False)
     with KafkaAdminClient(client_options(servers, settings)) as admin:
+        found = positions_of(admin, names, timeout_ms)
         for name in names:
-            group = admin.describe_groups([name], timeout_ms=timeout_ms)[name]
-            rows = positions_of(admin, group, timeout_ms)
+            one = found[name]
+            if isinstance(one, KafkaError):
+                raise one
+            group, rows = one
             if lag_time:
                 rows = with_lag_times(admin, rows, timeout_ms)
             if json_output:

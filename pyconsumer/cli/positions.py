@@ -7,13 +7,23 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
+from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec, groups
+from pyconsumer.admin.client import run_steps
 from pyconsumer.consumer.finished_gaps import FinishedRun, decode_finished
 from pyconsumer.consumer.lag_time import age_of
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Row", "ends_of", "positions_of", "rows_of", "shown_age", "with_lag_times"]
+__all__ = [
+    "Row",
+    "descriptions_of",
+    "ends_of",
+    "offsets_of",
+    "positions_of",
+    "rows_of",
+    "shown_age",
+    "with_lag_times",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +52,57 @@ class Row:
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
-def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:
-    """Return the progress of a group by partition.
+def positions_of(
+    admin: KafkaAdminClient, names: Iterable[str], timeout_ms: int
+) -> dict[str, tuple[GroupDescription, list[Row]] | KafkaError]:
+    """Return the description and the progress of groups, by partition. An error of a group is its result.
+
+    Each coordinator gets one request for up to 100 groups, and each leader one for the ends of all logs. The offsets of
+    share groups are asked for group by group.
 
     Raises:
         KafkaError: the cluster could not be reached in time, or access was denied.
     """
-    if group.group_type == "share":
-        return _shared_positions(admin, group, timeout_ms)
-    committed = admin.list_group_offsets(group.group_id, timeout_ms=timeout_ms)
-    assigned = {tp for member in group.members for tp in member.assignment}
-    return rows_of(group, committed, ends_of(admin, sorted(set(committed) | assigned), timeout_ms))
+    found: dict[str, tuple[GroupDescription, list[Row]] | KafkaError] = {}
+    described: dict[str, GroupDescription] = {}
+    for name, one in descriptions_of(admin, names, timeout_ms).items():
+        if isinstance(one, KafkaError):
+            found[name] = one
+        elif one.group_type == "share":
+            try:
+                found[name] = one, _shared_positions(admin, one, timeout_ms)
+            except KafkaError as error:
+                found[name] = error
+        else:
+            described[name] = one
+    committed: dict[str, Mapping[TopicPartition, OffsetAndMetadata]] = {}
+    for name, offsets in offsets_of(admin, described, timeout_ms).items() if described else ():
+        if isinstance(offsets, KafkaError):
+            found[name] = offsets
+        else:
+            committed[name] = offsets
+    partitions = {tp for offsets in committed.values() for tp in offsets}
+    partitions |= {tp for name in committed for member in described[name].members for tp in member.assignment}
+    ends = ends_of(admin, sorted(partitions), timeout_ms)
+    for name, one_group in committed.items():
+        found[name] = described[name], rows_of(described[name], one_group, ends)
+    return found
+
+
+def descriptions_of(
+    admin: KafkaAdminClient, names: Iterable[str], timeout_ms: int
+) -> dict[str, GroupDescription | KafkaError]:
+    """Return the descriptions of groups, with one request to each coordinator for up to 100 groups."""
+    wanted = list(names)
+    return run_steps(admin, lambda calls, until: groups.describe_all(calls, wanted, until), timeout_ms)
+
+
+def offsets_of(
+    admin: KafkaAdminClient, names: Iterable[str], timeout_ms: int
+) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
+    """Return the committed offsets of groups, with one request to each coordinator for up to 100 groups."""
+    wanted: dict[str, None] = dict.fromkeys(names)
+    return run_steps(admin, lambda calls, until: groups.offsets_of(calls, wanted, until), timeout_ms)
 
 
 def _shared_positions(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:

@@ -18,7 +18,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.admin import GroupDescription, KafkaAdminClient
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
@@ -91,21 +91,24 @@ class Watch:
         """
         found = []
         first: KafkaError | None = None
+        try:
+            positions = positions_of(self._admin, self._groups, self._timeout_ms)
+        except KafkaError as error:
+            positions = dict.fromkeys(self._groups, error)
         for group in self._groups:
-            try:
-                found.append(self._look(group))
+            one = positions[group]
+            if isinstance(one, KafkaError):
+                first = first or one
+                gone = isinstance(one, GroupIdNotFoundError)
+                found.append(Look(group, round(self._now_ms()), "does not exist" if gone else str(one)))
+            else:
+                found.append(self._look(group, *one))
                 self._seen = True
-            except KafkaError as error:
-                first = first or error
-                gone = isinstance(error, GroupIdNotFoundError)
-                found.append(Look(group, round(self._now_ms()), "does not exist" if gone else str(error)))
         if first is not None and not self._seen:
             raise first
         return found
 
-    def _look(self, group: str) -> Look:
-        described = self._admin.describe_groups([group], timeout_ms=self._timeout_ms)[group]
-        rows = positions_of(self._admin, described, self._timeout_ms)
+    def _look(self, group: str, described: GroupDescription, rows: Sequence[Row]) -> Look:
         now = self._clock()
         rates: dict[TopicPartition, float | None] = {}
         for row in rows:

@@ -295,6 +295,7 @@ class ConsumerDelegate:
         """Let a separate task drive the group, by :meth:`until_group_is_due` and :meth:`serve_group`."""
         self._has_task = True
         self._first_positions.keep_errors()
+        self.client.keep_topic_errors()
         if self.coordinator is not None:
             self._longest_wait = self.config.max_poll_interval_ms / 2000  # a call that waits counts as polling
             self.coordinator.live_between_polls()
@@ -424,7 +425,9 @@ class ConsumerDelegate:
             yield Wait(None, deadline)
 
     def _raise_of(self, only: Collection[TopicPartition]) -> None:
-        """Raise, once, an error of the fetches or positions of these partitions, or without ``only`` of any."""
+        """Raise, once, an error of the fetches, positions or topics of these partitions, or without ``only`` of any."""
+        if self._has_task:  # otherwise the client raises it
+            self.client.raise_topic_error({tp.topic for tp in only})
         self.fetcher.raise_error(only)
         self._first_positions.raise_error(only)
 

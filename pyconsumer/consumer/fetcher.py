@@ -314,7 +314,7 @@ class Fetcher:
         frame: Frame | None = None
         fetch: CompletedFetch | None = None
         aborted: list[tuple[int, int]] | None = None
-        add_to_buffer = self.buffer.add
+        add_to_buffer, settle_polls = self.buffer.add, self._metrics.settle_polls
         for tp, data, asked in partitions:
             state = assigned.get(tp)
             records = data.records
@@ -326,8 +326,12 @@ class Fetcher:
                 failed.append((tp, data))
                 progress |= self._on_error(state, data.error_code, offset, planned.node_id)
             else:
-                if state.polls[0]:
-                    self._metrics.settle_polls(state)
+                if state.polls[0] and (
+                    data.high_watermark != state.high_watermark
+                    or data.last_stable_offset != state.last_stable_offset
+                    or data.log_start_offset != state.log_start_offset
+                ):
+                    settle_polls(state)  # with the ends that they saw
                 state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
                 if data.preferred_read_replica >= 0:
                     self._prefer_replica(state, data.preferred_read_replica, planned.node_id)

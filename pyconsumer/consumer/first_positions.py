@@ -8,6 +8,7 @@ Rules
 3. The error is raised at once (:meth:`FirstPositions.advance`), as in Java. If the group has a task of its own, it is
    kept for a call that reads the partition (:meth:`FirstPositions.raise_error`). In the meantime the other partitions
    are read. A raised error leads to another look at the committed offset.
+4. The same holds for the committed offsets of topics to which access is denied. Those of the others are fetched again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.partition_state import current_leader
-from pyconsumer.errors import NoOffsetForPartitionError
+from pyconsumer.errors import KafkaError, NoOffsetForPartitionError, TopicAuthorizationFailedError
 from pyconsumer.network.futures import ResumableCall
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
@@ -49,6 +50,7 @@ class FirstPositions:
         self._keeps_errors = False
         self._failed: set[TopicPartition] = set()  # an error waits for the next call that reads them
         self._failed_in = -1  # the assignment
+        self._denied: dict[TopicPartition, KafkaError] = {}  # as _failed, by partition
 
     def keep_errors(self) -> None:
         """From now on, keep errors for :meth:`raise_error` (rule 3)."""
@@ -59,7 +61,13 @@ class FirstPositions:
 
         Raises:
             NoOffsetForPartitionError: a partition has no committed offset, and ``auto_offset_reset`` is ``none``.
+            TopicAuthorizationFailedError: access to the committed offset of a partition is denied.
         """
+        denied = next((tp for tp in self._denied if not only or tp in only), None)
+        if denied is not None:
+            error = self._denied[denied]
+            self._denied = {tp: one for tp, one in self._denied.items() if one is not error}
+            raise error
         if self._failed:
             concerned = self._failed.intersection(only) if only else self._failed.copy()
             self._failed -= concerned
@@ -95,10 +103,11 @@ class FirstPositions:
             KafkaError: the offsets could not be fetched, and no retry helps.
         """
         waiting = self._subscriptions.initializing()
-        if self._failed:
+        if self._failed or self._denied:
             if self._failed_in != self._subscriptions.assignment_id:
                 self._failed.clear()
-            waiting = [tp for tp in waiting if tp not in self._failed]
+                self._denied.clear()
+            waiting = [tp for tp in waiting if tp not in self._failed and tp not in self._denied]
         if not waiting:
             return False
         if self._coordinator is None:
@@ -117,6 +126,10 @@ class FirstPositions:
         self._call = None
         if call.error is not None:
             self._not_before = now + self._config.retry_backoff_ms / 1000
+            if self._keeps_errors and isinstance(call.error, TopicAuthorizationFailedError) and call.error.topics:
+                self._denied.update({tp: call.error for tp in self._partitions if tp.topic in call.error.topics})
+                self._failed_in = self._subscriptions.assignment_id
+                return False
             if not call.error.retriable:
                 raise call.error
             _log.debug("could not fetch committed offsets, trying again: %s", call.error)

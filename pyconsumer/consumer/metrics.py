@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING, ClassVar
 
-from pyconsumer.consumer.record_counters import TopicCounters
+from pyconsumer.consumer.record_counters import NO_POLLS, TopicCounters
 from pyconsumer.metrics.windows import Counters, Readable, Timing, Windows
 
 if TYPE_CHECKING:
@@ -215,13 +215,15 @@ class ConsumerMetrics(Counters):
 
     def settle_polls(self, state: TopicPartitionState) -> None:
         """Count the lags of the polls since the last call, before the ends of the partition's log change."""
-        polls = tuple(state.polls)
-        state.polls[:] = (0, 0, 0)  # first, so that a reader never sees them twice
+        count, positions, first = state.polls
+        state.polls[:] = NO_POLLS  # first, so that a reader never sees them twice
         counters = state.counters
-        if counters is not None:
-            if counters.ends_at < self.ends_at:  # the polls are of the client's current window
-                counters.roll(self.ends_at - self.windows.seconds)
-            counters.polled(polls, state.end(read_committed=self._read_committed), state.log_start_offset)
+        end, start = state.last_stable_offset if self._read_committed else state.high_watermark, state.log_start_offset
+        if counters is None or end < 0:
+            return
+        if counters.ends_at < self.ends_at:  # the polls are of the client's current window
+            counters.roll(self.ends_at - self.windows.seconds)
+        counters.polled(count, count * end - positions, positions - count * start, end - first, first - start)
 
     def partition_counters(self, state: TopicPartitionState) -> Readable | None:
         """Return the counters of a partition with its latest polls, for a reader. None before its first records."""

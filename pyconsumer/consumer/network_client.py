@@ -16,7 +16,7 @@ of its own, so no lock is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,6 +45,7 @@ class ConsumerNetworkClient(NetworkClient):
         super().__init__(config, metadata=metadata, **options)
         self.wakeup_waits = False
         self._wakeups_disabled = 0
+        self._keeps_topic_errors = False
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -113,9 +114,22 @@ class ConsumerNetworkClient(NetworkClient):
 
     def raise_cluster_error(self) -> None:
         """Raise, once, an error that metadata responses have reported. See :meth:`poll`."""
-        error = self.metadata.take_fatal_error() or self.metadata.take_topic_error()
+        error = self.metadata.take_fatal_error()
+        if error is None and not self._keeps_topic_errors:
+            error = self.metadata.take_topic_error()
         if error is not None:
             raise error
+
+    def keep_topic_errors(self) -> None:
+        """From now on, keep the errors of topics for :meth:`raise_topic_error`."""
+        self._keeps_topic_errors = True
+
+    def raise_topic_error(self, topics: Collection[str] = ()) -> None:
+        """Raise, once, an error that :meth:`poll` would raise of one of these topics, by default of any."""
+        if self.metadata.has_error:
+            error = self.metadata.take_topic_error((lambda topic: topic in topics) if topics else (lambda topic: True))
+            if error is not None:
+                raise error
 
     # -- requests ----------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.consumer.lag_time import MOST_MARKS, LagMarks, age_of
-from pyconsumer.consumer.record_counters import PartitionCounters
+from pyconsumer.consumer.record_counters import NO_POLLS, PartitionCounters
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.metrics.windows import Windows
 from pyconsumer.protocol.primitives import ZERO_UUID
@@ -220,7 +220,7 @@ class TopicPartitionState:
         self.committed = -1
         self.lag_marks: LagMarks | None = None
         self.counters: PartitionCounters | None = None
-        self.polls = [0, 0, 0]
+        self.polls = list(NO_POLLS)
 
     def end(self, *, read_committed: bool) -> int:
         """Return the offset at which the readable records end, -1 if unknown. Any thread may call this."""
@@ -354,7 +354,7 @@ class TopicPartitionState:
         """Forget the stored offset and the offsets of the log, because the partition has a new log."""
         self.stored = None
         self.committed, self.lag_marks = -1, None
-        self.polls[:] = 0, 0, 0
+        self.polls[:] = NO_POLLS
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.forget_preferred_replica()
 
@@ -394,7 +394,7 @@ class TopicPartitionState:
         self._update_fetchable()
         self.fetch_epoch = fetch_epoch
         self.counters = self.lag_marks = None
-        self.polls[:] = 0, 0, 0
+        self.polls[:] = NO_POLLS
 
     def mark_pending_revocation(self) -> None:
         """Stop fetching and returning records, because the partition is about to be revoked."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pyconsumer.metrics.windows import Counters, Readable, Reading
 
-__all__ = ["PartitionCounters", "TopicCounters"]
+__all__ = ["NO_POLLS", "PartitionCounters", "TopicCounters"]
+
+#: What :attr:`.TopicPartitionState.polls` begins with.
+NO_POLLS: Final = (0, 0, 0)
 
 
 class _WithRecords:
@@ -71,9 +74,13 @@ class _WithPolls:
         polls = tuple(self._polls)  # after the counters: a poll that is added meanwhile must not count twice
         if not polls[0] or self._end < 0 or not self._counts_at(now):
             return found
-        lag, lead, largest, smallest = _lags(polls, self._end, self._start)
-        more = {"count": polls[0], "lag": lag, "lead": lead}
-        peaks = found.peaks
+        count, positions, first = polls
+        more = {
+            "count": count,
+            "lag": max(0, count * self._end - positions),
+            "lead": max(0, positions - count * self._start),
+        }
+        largest, smallest, peaks = max(0, self._end - first), max(0, first - self._start), found.peaks
         return found._replace(
             totals={name: total + more[name] for name, total in found.totals.items()},
             growth={name: growth + more[name] for name, growth in found.growth.items()},
@@ -82,20 +89,6 @@ class _WithPolls:
                 "smallest_lead": max(peaks["smallest_lead"], -smallest),
             },
         )
-
-
-def _lags(polls: Sequence[int], end: int, start: int) -> tuple[int, int, int, int]:
-    """Return the sums of the lags and leads after polls, the largest lag and the smallest lead.
-
-    The position only grows between two changes of the ends, so those of the first poll are the extremes.
-    """
-    count, positions, first = polls
-    return (
-        max(0, count * end - positions),
-        max(0, positions - count * start),
-        max(0, end - first),
-        max(0, first - start),
-    )
 
 
 class PartitionCounters(Counters):
@@ -118,29 +111,30 @@ class PartitionCounters(Counters):
     largest_lag: float
     smallest_lead: float
 
-    def polled(self, polls: Sequence[int], end: int, start: int) -> None:
+    def polled(self, count: int, lag: int, lead: int, largest_lag: int, smallest_lead: int) -> None:
         """Count polls.
 
         Args:
-            polls: see :attr:`.TopicPartitionState.polls`.
-            end, start: the offsets at which the log ended and began. A negative ``end`` is unknown.
+            count: their number.
+            lag, lead: the sums of the lags and leads after them. A negative one counts as 0: the log was cut.
+            largest_lag, smallest_lead: those after the first of them, because positions only grow.
         """
-        if not polls[0] or end < 0:
-            return
-        lag, lead, largest, smallest = _lags(polls, end, start)
-        self.count += polls[0]
-        self.lag += lag
-        self.lead += lead
-        if largest > self.largest_lag:
-            self.largest_lag = largest
-        if -smallest > self.smallest_lead:
-            self.smallest_lead = -smallest
+        self.count += count
+        if lag > 0:
+            self.lag += lag
+        if lead > 0:
+            self.lead += lead
+        if largest_lag > self.largest_lag:
+            self.largest_lag = max(0, largest_lag)
+        if -smallest_lead > self.smallest_lead:
+            self.smallest_lead = min(0, -smallest_lead)
 
     def with_polls(self, polls: Sequence[int], end: int, start: int, counts_at: Callable[[float], bool]) -> Readable:
         """Return the counters with polls that are not added yet, for a reader.
 
         Args:
-            polls, end, start: as in :meth:`polled`.
+            polls: see :attr:`.TopicPartitionState.polls`.
+            end, start: the offsets at which the log ends and begins. A negative ``end`` is unknown.
             counts_at: tells whether the polls still count at a time.
         """
         return _WithPolls(self, polls, end, start, counts_at)

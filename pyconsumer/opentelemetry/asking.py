@@ -8,6 +8,8 @@ Rules
    copy of the tracer that knows the decision.
 3. The SDK's own samplers decide by the trace id alone, if there is no parent: all, none, or a part of the ids. Their
    decision is made here, without a call. A subclass of them is asked.
+4. A tracer that its provider has disabled, until it is enabled again, is left to the SDK. No sampler is asked, and its
+   spans have no ids.
 """
 
 from __future__ import annotations
@@ -77,13 +79,16 @@ class Asking:
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer
+        self._attributes = vars(tracer)
         self._ask = tracer.sampler.should_sample
         self._generator = tracer.id_generator
         self._new_trace_id = tracer.id_generator.generate_trace_id
         self._taken, self._knows_children = _taken_by(tracer.sampler)
 
     def drops_now(self) -> bool:
-        """Return whether the sampler is known to drop each span that is started now."""
+        """Return whether each span that is started now is known to be dropped."""
+        if self._is_disabled():
+            return True
         return self._taken == 0 and (self._knows_children or parent_of(contexts.get_current()) is None)
 
     def start(
@@ -103,6 +108,8 @@ class Asking:
             seconds: how long ago it has begun.
             carries: return the context of a dropped span.
         """
+        if self._is_disabled():
+            return self._start(self._tracer, name, kind, attributes, links, seconds)
         parent = parent_of(contexts.get_current())
         taken = self._taken
         if parent is None:
@@ -130,6 +137,10 @@ class Asking:
         if not carries:
             return None
         return Dropped(trace_id, self._generator.generate_span_id(), self._flags(parent), state)
+
+    def _is_disabled(self) -> bool:
+        config = self._attributes.get("_tracer_config")  # new in 1.40, and may be replaced at any time
+        return config is not None and not config.is_enabled
 
     @staticmethod
     def _start(

@@ -532,7 +532,7 @@ class ProducerDelegate:
         return future
 
     def _choices(self, known: TopicFacts) -> Sequence[int]:
-        """Return the partitions for records without a key: not those whose broker takes nothing (KIP-794)."""
+        """Return the partitions for records without a key: without those of slow brokers (KIP-794)."""
         limit_ms = self.config.partitioner_availability_timeout_ms
         if not limit_ms:
             return known.preferred

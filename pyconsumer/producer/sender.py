@@ -430,7 +430,7 @@ class Sender:
         self._waiting_since = {node: self._waiting_since.get(node, now) for node in nodes}
 
     def idle_nodes(self, limit: float) -> list[int]:
-        """Return the nodes that have taken nothing since a time (monotonic seconds) although batches wait for them.
+        """Return the nodes that have taken or answered no batch since a time (monotonic seconds), while batches wait.
 
         Any thread may call this.
         """

@@ -11,7 +11,8 @@ Rules
 1. Rights are those of users who have logged in. The clients of the other fixtures may do anything.
 2. A test without a mark may do anything, unless ``--kafka-acls`` is given. A test with a mark has a list of its own, so
    that ``--kafka-acls`` does not concern it.
-3. Only tests that pass are recorded. The parameters of a test share one list.
+3. Only tests that pass are recorded. The parameters of a test share one list. A test in a class has the name of the
+   class before its own, such as ``TestShop::test_orders``.
 4. With pytest-xdist the workers send their records to the first process, which writes the files.
 """
 
@@ -116,7 +117,7 @@ def rights_of(request: pytest.FixtureRequest, run: str, *, has_users: bool) -> I
         return
     path = list_of(Path(item.path))
     if mode == "check":
-        cluster.set_acls(*rules_of(path, item.originalname))
+        cluster.set_acls(*rules_of(path, _name_of(item)))
     record = cluster.begin_record(allow_all=mode == "record")
     item.stash[_record] = (cluster, record, run)
     try:
@@ -125,8 +126,15 @@ def rights_of(request: pytest.FixtureRequest, run: str, *, has_users: bool) -> I
         cluster.end_record()
         del item.stash[_record]
     if mode == "record" and item.stash.get(_passed, False):
-        lines = request.config.stash[_recorded].setdefault(str(path), {}).setdefault(item.originalname, [])
+        record.check()
+        lines = request.config.stash[_recorded].setdefault(str(path), {}).setdefault(_name_of(item), [])
         lines += [str(acl) for acl in _rules(record.questions, run)]
+
+
+def _name_of(item: Any) -> str:
+    """Return the name of a test in a list: that of its classes and of the function, without parameters."""
+    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
+    return "::".join([*classes, item.originalname])
 
 
 def _marked(request: pytest.FixtureRequest, marks: list[pytest.Mark]) -> list[str]:

@@ -10,6 +10,8 @@ import pytest
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from pyconsumer.acls import AclBinding, parse_acl
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.compat.aiokafka import AIOKafkaConsumer, TopicPartition
+from pyconsumer.compat.aiokafka.errors import TopicAuthorizationFailedError as AIOKafkaTopicAuthorizationFailedError
 from pyconsumer.errors import ClusterAuthorizationFailedError, Errors, TopicAuthorizationFailedError
 from pyconsumer.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -340,3 +342,33 @@ def test_the_log_names_what_was_denied() -> None:
         while line not in cluster.log() and time.monotonic() < deadline:
             time.sleep(0.02)
         assert line in cluster.log()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("right", ["nothing", "DESCRIBE"])
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_a_read_of_some_partitions_raises_no_refusal_of_another_topic(
+    guarded: Cluster, admin: RawClient, topic: str, group_id: str, right: str, grouped: bool
+) -> None:
+    """Without DESCRIBE the metadata and the committed offset are refused, without READ the fetch."""
+    mine, other = TopicPartition(f"{topic}-a", 0), TopicPartition(f"{topic}-b", 0)
+    for tp in (mine, other):
+        admin.create_topic(tp.topic)
+        assert admin.request(produce(tp.topic), 12).responses[0].partition_responses[0].error_code == 0
+    lines = [f"alice: READ topic {mine.topic}", f"alice: READ group {group_id}"]
+    set_acls(admin, rules(*lines, *([f"alice: {right} topic {other.topic}"] if right != "nothing" else [])))
+    settings = {"group_id": group_id, "enable_auto_commit": False} if grouped else {}
+    reader = AIOKafkaConsumer(**alice_login(guarded), **settings, auto_offset_reset="earliest")
+    reader.assign([mine, other])
+    await reader.start()
+    try:
+        found = await reader.getmany(mine, timeout_ms=20_000)
+        assert found.keys() == {mine}
+        assert not await reader.getmany(mine, timeout_ms=200)
+        with pytest.raises(AIOKafkaTopicAuthorizationFailedError, match=other.topic):
+            await reader.getmany(other, timeout_ms=20_000)
+        assert not await reader.getmany(mine, timeout_ms=10)
+        with pytest.raises(AIOKafkaTopicAuthorizationFailedError, match=other.topic):
+            await reader.getmany(timeout_ms=20_000)
+    finally:
+        await reader.stop()

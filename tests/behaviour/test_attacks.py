@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
+import statistics
 import time
 import unicodedata
 from collections.abc import Iterator
@@ -31,6 +33,8 @@ from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
 GOOD = b"\0alice\0alice-secret"
+#: How many logins an attack has. ``tox -e long`` has 10,000.
+MANY = int(os.environ.get("PYCONSUMER_ATTACKS", "200"))
 #: A name in its composed form. The other form has the same letters, and is another user.
 NAME = unicodedata.normalize("NFC", "Jörg")
 
@@ -148,7 +152,7 @@ def test_half_open_connections_keep_nobody_out(
 
 
 def test_many_logins_by_scram_that_are_left_in_the_middle(secured: EmbeddedCluster) -> None:
-    for number in range(200):
+    for number in range(MANY):
         with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
             client.send(ApiVersionsRequest(), 0)
             client.send(SaslHandshakeRequest("SCRAM-SHA-512"), 1)
@@ -176,16 +180,49 @@ def test_a_changed_message_of_scram(secured: EmbeddedCluster, change: str) -> No
 
 
 def test_wrong_logins_are_logged_once_and_others_are_served(secured: EmbeddedCluster) -> None:
-    before = secured.log().count("has failed")
-    for number in range(100):
+    before, began = secured.log().count("has failed"), time.monotonic()
+    for number in range(MANY // 2):
         with RawClient(secured.bootstrap_servers, timeout_s=20) as client:
             name = b"alice" if number % 2 else b"nobody"
             assert log_in(client, b"\0" + name + b"\0wrong") == (
                 Errors.SASL_AUTHENTICATION_FAILED,
                 "Authentication failed: Invalid username or password",
             )
-    assert secured.log().count("has failed") - before <= 2  # a minute may have passed
+    minutes = int(time.monotonic() - began) // 60
+    assert secured.log().count("has failed") - before <= 2 + minutes
     served(secured.bootstrap_servers)
+
+
+@pytest.mark.skipif(MANY < 2000, reason="times need many logins: tox -e long")
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_wrong_user_takes_as_long_as_a_wrong_password(secured: EmbeddedCluster, mechanism: str) -> None:
+    ratios = []
+    for _ in range(3):  # other work on the machine disturbs one of them at most
+        times: dict[str, list[float]] = {"alice": [], "nobody": []}
+        for number in range(1000):
+            for name in sorted(times, reverse=number % 2 == 1):
+                times[name].append(_time_of_refusal(secured, mechanism, name))
+        known, unknown = map(statistics.median, times.values())
+        print(f"{mechanism}: medians of {known * 1e3:.3f} and {unknown * 1e3:.3f} ms")
+        ratios.append(unknown / known)
+    assert abs(statistics.median(ratios) - 1) < 0.05
+
+
+def _time_of_refusal(cluster: EmbeddedCluster, mechanism: str, name: str) -> float:
+    """Return how long a login with a wrong password takes, in seconds."""
+    with RawClient(cluster.bootstrap_servers, timeout_s=20) as client:
+        assert client.versions
+        assert client.request(SaslHandshakeRequest(mechanism), 1).error_code == 0
+        message = f"\0{name}\0wrong" if mechanism == "PLAIN" else f"n,,n={name},r=abc"
+        began = time.perf_counter()
+        response = client.request(SaslAuthenticateRequest(message.encode()))
+        if mechanism != "PLAIN":
+            nonce = response.auth_bytes.split(b",")[0]
+            final = b"c=biws," + nonce + b",p=" + base64.b64encode(bytes(64))
+            response = client.request(SaslAuthenticateRequest(final))
+        taken = time.perf_counter() - began
+        assert response.error_code == Errors.SASL_AUTHENTICATION_FAILED
+        return taken
 
 
 def test_another_user_or_mechanism_at_reauthentication(secured: EmbeddedCluster) -> None:

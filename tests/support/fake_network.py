@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -177,6 +177,10 @@ class FakeNetwork:
 
     def node_error(self, node_id: int) -> KafkaError | None:
         return self.errors.get(node_id)
+
+    def keep_topic_errors(self) -> None: ...
+
+    def raise_topic_error(self, topics: Collection[str] = ()) -> None: ...
 
     def failures(self) -> str:
         return self.trouble

@@ -83,3 +83,36 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     modules = {name.replace(".", "/") for name in re.findall(r"python -m\s+(tests[.\w]*\w)", text)}
     assert {name for name in files if not (ROOT / name).exists()} == set()
     assert {name for name in modules if not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").exists())} == set()
+
+
+_ROW_NAMES = re.compile(r"`([^`]+)`")
+
+
+def _missing_in_row(row: str, default: Path) -> list[str]:
+    """Return the names of test files and of tests in a row that do not exist.
+
+    A word after a file's name is a part of a test's name in that file, with blanks for underscores.
+    """
+    missing: list[str] = []
+    places: list[Path] = []
+    for name in _ROW_NAMES.findall(row):
+        if name.endswith(".py") or name.startswith("tests/"):
+            places = [ROOT / name if "/" in name else default / name]
+            missing += [name for place in places if not place.exists()]
+        elif re.fullmatch(r"[a-z][a-z0-9_ ]*", name) and places and places[0].is_file():
+            wanted = name.replace(" ", "_")
+            tests = re.findall(r"def (test_\w+|_\w+)", places[0].read_text(encoding="utf-8"))
+            missing += [f"{places[0].name}: {name}"] if not any(wanted in test for test in tests) else []
+    return missing
+
+
+@pytest.mark.parametrize(("page", "folder"), [("observability", "unit/metrics"), ("access", "behaviour")])
+def test_the_tests_that_are_evidence_exist(page: str, folder: str) -> None:
+    text = (ROOT / "docs" / "proof" / f"{page}.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+    assert [one for row in rows if len(row) == 5 for one in _missing_in_row(row[3], ROOT / "tests" / folder)] == []
+
+
+def test_missing_evidence_is_found() -> None:
+    broken = _missing_in_row("`test_none.py`, `test_health.py`: `no_such_test`", ROOT / "tests" / "unit" / "metrics")
+    assert broken == ["test_none.py", "test_health.py: no_such_test"]

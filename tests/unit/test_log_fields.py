@@ -15,7 +15,7 @@ import pytest
 
 import pyconsumer
 from pyconsumer import background_log
-from pyconsumer.log_fields import LOGGERS, client_of
+from pyconsumer.log_fields import LOGGERS, client_of, escaped
 
 PACKAGE = Path(pyconsumer.__file__).parent
 DOCS = PACKAGE.parent / "docs" / "observability.md"
@@ -175,3 +175,17 @@ def test_the_text_begins_with_the_names_of_the_client(client: type[_Client], cap
     ]
     logging.getLogger("pyconsumer.consumer").handle(caplog.records[0])  # as a listener of a queue does
     assert caplog.messages[-1] == caplog.messages[0]
+
+
+@pytest.mark.parametrize("name", ['a"b', "back\\slash", "two\nlines", "a\rreturn", "\x1b[31mred", "a\u2028b", "%s"])
+def test_a_name_stays_on_its_line_and_the_fields_have_it_as_it_is(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("pyconsumer.network")
+    with caplog.at_level(logging.WARNING, log.name):
+        log.warning("lost %s", "node 1", extra={"client_id": name, "group_id": name})
+    (record,) = caplog.records
+    (line,) = record.getMessage().splitlines()
+    assert line.isprintable()
+    assert line.endswith("] lost node 1")
+    assert (vars(record)["client_id"], vars(record)["group_id"]) == (name, name)
+    shown = line.removeprefix("[client_id=").removesuffix("] lost node 1").split(", group_id=")
+    assert shown == [name if name.isprintable() else escaped(name)] * 2

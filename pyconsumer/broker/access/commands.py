@@ -45,12 +45,18 @@ def run_access_command(
 
 def _record(
     controller: Controller, authorizer: Authorizer | None, *, begin: bool, end: bool, allows_all: bool = False
-) -> list[list[Any]]:
-    """Return the questions that were recorded. Then end the recording, or begin a new one, if that is wanted."""
+) -> dict[str, Any]:
+    """Return the questions that were recorded, and how many were left out.
+
+    Then end the recording, or begin a new one, if that is wanted.
+    """
     if authorizer is None:
         raise SecurityDisabledError("the cluster has no authorizer: EmbeddedCluster(acls=[...])")
     recorder = authorizer.recorder
-    found = [] if recorder is None else [question.to_json() for question in recorder.questions()]
+    found = {
+        "questions": [] if recorder is None else [question.to_json() for question in recorder.questions()],
+        "left_out": 0 if recorder is None else recorder.left_out,
+    }
     if end:
         authorizer.record(None)
     if begin:

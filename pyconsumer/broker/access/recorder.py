@@ -6,7 +6,8 @@ Rules
 1. A right counts if the request or one of its items would be refused without it. A right that only shows something in
    a list counts for names that are new, because a list has the names of others, too.
 2. Rights that another one contains are left out: DESCRIBE beside READ, a name beside a prefix of it.
-3. If a right on the cluster or on the resource is enough, the one on the resource counts.
+3. At most :data:`MOST_QUESTIONS` questions are kept. A record that lacks one says so, and has no list of rules.
+4. If a right on the cluster or on the resource is enough, the one on the resource counts.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer.acls import CLUSTER_NAME, AclBinding, AclOperation, PatternType, ResourceType
 from pyconsumer.broker.access.rules import contains
+from pyconsumer.errors import IllegalStateError
 
-__all__ = ["AccessRecord", "AccessRecorder", "Question", "needed_acls", "without_contained"]
+__all__ = ["MOST_QUESTIONS", "AccessRecord", "AccessRecorder", "Question", "needed_acls", "without_contained"]
 
 #: The most different questions that are kept.
-_MOST_QUESTIONS: Final = 100_000
+MOST_QUESTIONS: Final = 100_000
 
 #: Returns the name or prefix by which a rule is to name a resource.
 Pattern = Callable[[str], tuple[str, PatternType]]
@@ -72,18 +74,28 @@ class AccessRecorder:
     Args:
         allows_all: whether all rights are granted meanwhile. Super users are not recorded.
         topics: the names of the topics that are there already.
+        most: how many questions are kept.
+
+    Attributes:
+        left_out: how many questions were not kept.
     """
 
-    def __init__(self, topics: Iterable[str], *, allows_all: bool) -> None:
+    def __init__(self, topics: Iterable[str], *, allows_all: bool, most: int = MOST_QUESTIONS) -> None:
         self.allows_all = allows_all
+        self.left_out = 0
+        self._most = most
         self._topics = frozenset(topics)
         self._questions: dict[Question, None] = {}
 
     def note(self, question: Question) -> bool:
         """Take note of a question. Return whether the client has the right."""
         is_old = question.hides and question.resource_type is ResourceType.TOPIC and question.name in self._topics
-        if not is_old and len(self._questions) < _MOST_QUESTIONS:
+        if is_old or question in self._questions:
+            pass
+        elif len(self._questions) < self._most:
             self._questions[question] = None
+        else:
+            self.left_out += 1
         return self.allows_all or question.allowed
 
     def questions(self) -> list[Question]:
@@ -96,26 +108,48 @@ class AccessRecord:
 
     Attributes:
         questions: the questions, without repetitions, in their order.
+        is_whole: False if there were more questions than the brokers keep.
     """
 
     def __init__(self) -> None:
         self.questions: list[Question] = []
+        self.is_whole = True
 
-    def add(self, questions: Iterable[Question]) -> None:
-        """Add questions that are not there yet."""
+    def add(self, questions: Iterable[Question], *, left_out: int = 0) -> None:
+        """Add questions that are not there yet.
+
+        Args:
+            left_out: how many others the brokers have not kept.
+        """
         self.questions = list(dict.fromkeys([*self.questions, *questions]))
+        if left_out:
+            self.is_whole = False
+
+    def check(self) -> None:
+        """Raise ``IllegalStateError`` if the record is not whole."""
+        if not self.is_whole:
+            raise IllegalStateError(
+                f"the clients asked for more than {MOST_QUESTIONS:,} different rights, so the record is not whole."
+                " Record a smaller part of the program at a time"
+            )
 
     def __repr__(self) -> str:
         return f"<AccessRecord of {len(self.questions)} questions>"
 
     @property
     def needed(self) -> list[AclBinding]:
-        """Return the fewest rules with which the clients could have done the same."""
+        """Return the fewest rules with which the clients could have done the same.
+
+        Raises:
+            IllegalStateError: the record is not whole.
+        """
+        self.check()
         return needed_acls(self.questions)
 
     @property
     def denied(self) -> list[AclBinding]:
-        """Return the rules that were missing."""
+        """Return the rules that were missing. Raises as :attr:`needed` does."""
+        self.check()
         return needed_acls([question for question in self.questions if not question.allowed])
 
 

@@ -513,7 +513,7 @@ class OffsetCommitter:
                 error = self._lost_membership(error_action, sent, error)
             raise error
         if forbidden:
-            raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
+            raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)), topics=forbidden)
 
     def _lost_membership(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
         with self._coordinator.lock:
@@ -744,7 +744,7 @@ class CommittedOffsets:
             if tp.topic not in forbidden:
                 self._raise(code, f"reading the offset of {tp} for group {group_id}", node_id)
         if forbidden:
-            raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
+            raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)), topics=forbidden)
 
     def _raise(self, code: int, what: str, node_id: int) -> None:
         error_action = action_for(OFFSET_FETCH, code)

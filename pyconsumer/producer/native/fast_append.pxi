@@ -370,9 +370,12 @@ cdef class Appender:
         number = self.chosen(partition)
         if timestamp < 0 or number == FAILED:
             return None
-        encoded = pack_headers(headers, &packed)
-        if encoded is None:
-            return None
+        if headers is None:
+            no_headers(&packed)
+        else:
+            encoded = pack_headers(headers, &packed)
+            if encoded is None:
+                return None
         try:
             if not (
                 text_or_bytes(value, self.takes_text, &value_data, &value_size)
@@ -419,9 +422,12 @@ cdef class Appender:
         number = self.chosen(partition)
         if timestamp < 0 or number == FAILED:
             return start
-        encoded = pack_headers(headers, &packed)
-        if encoded is None:
-            return start
+        if headers is None:
+            no_headers(&packed)
+        else:
+            encoded = pack_headers(headers, &packed)
+            if encoded is None:
+                return start
         while at < end:
             if at >= PyList_GET_SIZE(value_list) or (keys is not None and at >= PyList_GET_SIZE(key_list)):
                 break  # `wake` let other code run, which made the lists shorter
@@ -465,6 +471,14 @@ cdef struct PackedHeaders:
 cdef bytes NO_HEADERS = b"\0"
 
 
+cdef inline void no_headers(PackedHeaders *packed) noexcept:
+    """Describe the headers of a record without any."""
+    packed.start = "\0"
+    packed.length = 1
+    packed.size = -1
+    packed.charge = 0
+
+
 cdef bytes pack_headers(headers, PackedHeaders *packed):
     """Encode the headers of a record. Return None to leave them to Python.
 
@@ -475,11 +489,9 @@ cdef bytes pack_headers(headers, PackedHeaders *packed):
     cdef Py_ssize_t number, count, length, total
     cdef bytes encoded
     cdef uint8_t *at
-    packed.size = -1
     packed.charge = 0
-    if headers is None or ((type(headers) is list or type(headers) is tuple) and not headers):
-        packed.start = PyBytes_AS_STRING(NO_HEADERS)
-        packed.length = 1
+    if (type(headers) is list or type(headers) is tuple) and not headers:
+        no_headers(packed)
         return NO_HEADERS
     if type(headers) is list:
         headers = PyList_AsTuple(headers)

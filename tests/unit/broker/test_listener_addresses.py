@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyconsumer import KafkaAdminClient
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.broker.host import ClusterOptions
 from pyconsumer.broker.listener_addresses import addresses_of
@@ -32,6 +33,15 @@ def test_a_listener_that_is_none(text: str) -> None:
 def test_a_listener_occurs_once() -> None:
     with pytest.raises(ConfigurationError, match="A occurs twice"):
         addresses_of("listeners", ["A://h:1", "A://h:2"])
+
+
+@pytest.mark.parametrize("text", ["A://:0", "A://0.0.0.0:0"])
+def test_a_broker_on_all_addresses_is_found_at_localhost(text: str) -> None:
+    config = {"listeners": text, "listener.security.protocol.map": "A:PLAINTEXT"}
+    with EmbeddedCluster(data_dir=":memory:", config=config, in_thread=True) as cluster:
+        assert cluster.bootstrap_servers.startswith("localhost:")
+        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            assert [str(node.address) for node in admin.describe_cluster().brokers] == [cluster.bootstrap_servers]
 
 
 def test_clients_find_each_broker_at_its_port() -> None:

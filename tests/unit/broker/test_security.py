@@ -27,6 +27,18 @@ def test_no_users_at_all_do_not_open_the_cluster_to_everybody() -> None:
         run_broker(port=0, data_dir=":memory:", users={}, announce=lambda _: os.kill(os.getpid(), signal.SIGTERM))
 
 
+def test_users_and_tokens_need_a_listener_with_a_login() -> None:
+    for option in ({"users": {"a": "b"}}, {"sasl_users": {"a": "b"}}, {"oauth": {"unsecured": True}}):
+        name = "oauth" if "oauth" in option else "users"
+        with pytest.raises(ConfigurationError, match=f"{name}: nobody can log in, .* listeners INSIDE"):
+            EmbeddedCluster(
+                data_dir=":memory:",
+                listeners=["INSIDE"],
+                config={"listener.security.protocol.map": "INSIDE:PLAINTEXT"},
+                **option,  # type: ignore[arg-type]
+            )
+
+
 def attribute(kind: x509.ObjectIdentifier, value: str) -> x509.RelativeDistinguishedName:
     return x509.RelativeDistinguishedName([x509.NameAttribute(kind, value)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from pyconsumer import OffsetAndMetadata, TopicPartition
 from pyconsumer.admin import GroupDescription, MemberDescription
-from pyconsumer.cli import _run, watch
+from pyconsumer.cli import _run, positions, watch
 from pyconsumer.cli.watch import Watch, _picture
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import GroupIdNotFoundError, KafkaConnectionError, KafkaError
@@ -28,28 +29,31 @@ class Admin:
         self.committed = 100
         self.end = 1000
         self.error: KafkaError | None = None
+        self.calls: list[str] = []
 
     def __enter__(self) -> Admin:
         return self
 
     def __exit__(self, *_: object) -> None: ...
 
-    def describe_groups(self, names: list[str], **_: Any) -> dict[str, GroupDescription]:
+    def describe(self, names: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+        self.calls.append("describe")
         if self.error is not None:
             raise self.error
-        if names != ["g"]:
-            raise GroupIdNotFoundError("no such group")
         member = MemberDescription("m", None, "client\x1b", "/h", (T0, T1), ("t",))
         node = BrokerMetadata(0, "h", 1)
-        return {"g": GroupDescription("g", "Stable", "consumer", "range", (member,), node)}
+        group = GroupDescription("g", "Stable", "consumer", "range", (member,), node)
+        return {name: group if name[0] == "g" else GroupIdNotFoundError("no such group") for name in names}
 
     def list_topics(self, **_: Any) -> list[str]:
         return ["t"]
 
-    def list_group_offsets(self, group: str, **_: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {T0: OffsetAndMetadata(self.committed)}
+    def offsets(self, names: Iterable[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        self.calls.append("offsets")
+        return {name: {T0: OffsetAndMetadata(self.committed)} for name in names}
 
     def list_offsets(self, wanted: Any, **_: Any) -> dict[TopicPartition, OffsetAndTimestamp]:
+        self.calls.append("ends")
         return {tp: OffsetAndTimestamp(self.end, -1, 0) for tp in wanted}
 
 
@@ -63,6 +67,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
         made.committed += 50
 
     monkeypatch.setattr(watch, "KafkaAdminClient", lambda options: made)
+    monkeypatch.setattr(positions, "descriptions_of", lambda admin, names, timeout_ms: admin.describe(names))
+    monkeypatch.setattr(positions, "offsets_of", lambda admin, names, timeout_ms: admin.offsets(names))
     time = SimpleNamespace(sleep=sleep, monotonic=clock.now, time=lambda: 1e9)
     monkeypatch.setattr(watch, "time", time)
     monkeypatch.setattr(watch.Watch.__init__, "__kwdefaults__", {"clock": clock.now, "now_ms": lambda: 1e12})
@@ -78,6 +84,12 @@ def test_without_a_terminal_watch_prints_plain_lines(admin: Admin, capsys: pytes
         "2001-09-09T01:46:40Z\tg\tt\t0\t150\t1000\t850\tclient\\x1b",
         "2001-09-09T01:46:40Z\tg\tt\t1\t-\t1000\t-\tclient\\x1b",
     ]
+
+
+def test_a_look_at_many_groups_is_few_calls(admin: Admin) -> None:
+    seen = Watch(admin, [f"g{number}" for number in range(50)], 1000)  # type: ignore[arg-type]
+    assert [look.lag for look in seen.look()] == [900] * 50
+    assert admin.calls == ["describe", "offsets", "ends"]
 
 
 def test_json(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,20 @@ def test_names_are_those_of_the_jmx_exporter() -> None:
     assert not [name for name in found if "commit_latency" in name], "NaN is left out"
 
 
+@pytest.mark.parametrize("name", ['a"b', "back\\slash", "two\nlines", 'all "of\\n\n\\" them', "a\rreturn", "{}=,"])
+def test_values_of_labels_are_escaped_in_the_text(name: str) -> None:
+    with KafkaConsumer(bootstrap_servers=_NOWHERE, client_id=name), serve(0) as server:
+        url = f"http://127.0.0.1:{server.port}/metrics"
+        with urllib.request.urlopen(url, timeout=60) as response:
+            text = response.read().decode()
+    written = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    line = f'kafka_consumer_consumer_metrics_request{{client_id="{written}"}} 0.0'
+    assert line in text.split("\n")
+    families = pytest.importorskip("prometheus_client.parser").text_string_to_metric_families(text)
+    labels = [one.labels for family in families for one in family.samples if family.name.endswith("metrics_request")]
+    assert {"client_id": name} in labels
+
+
 def test_clients_come_and_go() -> None:
     assert not [name for name in samples() if "goes" in name]
     with KafkaAdminClient(bootstrap_servers=_NOWHERE, client_id="goes"):

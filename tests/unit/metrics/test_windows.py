@@ -287,7 +287,7 @@ def test_partitions_cost_less_than_five_megabytes_by_ten_thousand() -> None:
         before = tracemalloc.get_traced_memory()[0]
         kept = [PartitionCounters(windows, 0.0) for _ in range(10_000)]
         for counters in kept:
-            counters.polled([1, 100_000, 100_000], 100_005, 0)
+            counters.polled(1, 5, 100_000, 5, 100_000)
         polls = [[1, number, number] for number in range(1000, 11_000)]  # of each state
         used = tracemalloc.get_traced_memory()[0] - before
     finally:

@@ -125,6 +125,41 @@ def test_decisions_and_contexts_equal_those_of_the_sdk(name: str, is_random: boo
             assert (found.parent, found.attributes) == (expected.parent, expected.attributes)  # type: ignore[attr-defined]
 
 
+class Asked(Sampler):
+    """Counts the questions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def should_sample(self, *_: Any, **__: Any) -> SamplingResult:
+        self.count += 1
+        return SamplingResult(Decision.DROP)
+
+    def get_description(self) -> str:
+        return "Asked"
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, Asked()], ids=["on", "asked"])
+def test_a_tracer_that_is_disabled_makes_no_context_and_asks_no_sampler(sampler: Sampler) -> None:
+    tracer = tracer_of(sampler, Seeded(1))
+    ours = asking(tracer)
+    assert ours is not None
+    if not hasattr(tracer, "_tracer_config"):
+        pytest.skip("this SDK cannot disable a tracer")
+    enabled = tracer._tracer_config
+    disabled = type(enabled)(is_enabled=False)
+    tracer._set_tracer_config(disabled)
+    assert ours.drops_now()
+    found = ours.start("send t", SpanKind.PRODUCER, {}, carries=True)
+    assert isinstance(found, NonRecordingSpan)
+    assert not found.get_span_context().is_valid
+    assert getattr(sampler, "count", 0) == 0
+
+    tracer._set_tracer_config(enabled)
+    assert not ours.drops_now()
+    assert not isinstance(ours.start("send t", SpanKind.PRODUCER, {}, carries=True), NonRecordingSpan)
+
+
 def test_the_time_at_which_a_span_began() -> None:
     ours = asking(tracer_of(ALWAYS_ON, Seeded(1)))
     assert ours is not None

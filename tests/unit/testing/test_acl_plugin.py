@@ -35,6 +35,12 @@ PROGRAMS = """
                     await producer.send_and_wait(kafka_topic, b"v")
             asyncio.run(program())
 
+    class TestOther:
+        def test_shop(self, kafka_cluster, kafka_topic, kafka_producer):
+            kafka_producer().send(kafka_topic, b"v").get()
+            with KafkaConsumer(kafka_topic, auto_offset_reset="earliest", **kafka_cluster.login("shop")) as consumer:
+                assert consumer.poll(10_000).count() == 1
+
     @pytest.mark.kafka_acls("billing: READ topic {kafka_topic}", "shop: WRITE topic {kafka_topic}")
     @pytest.mark.kafka_acls("shop: READ topic never")
     def test_marked(kafka_cluster, kafka_topic):
@@ -62,28 +68,39 @@ def test_a_list_is_recorded_checked_and_names_missing_rules(
     module = pytester.makepyfile(test_programs=PROGRAMS)
     rules = module.with_suffix(".kafka-acls")
     run = ("-p", "pyconsumer.testing.plugin", "--strict-markers", "-W", "error")
+    workers = ("-p", "xdist", "-n", "2")
 
+    # The workers of pytest-xdist spread the tests, and also the parameters of one. They share the list.
+    result = pytester.runpytest_subprocess(*run, *workers, "--kafka-acls=record", "-k", "not another_test", timeout=120)
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["Kafka ACLs of 3 tests: *test_programs.kafka-acls"])
+    by_workers = rules.read_text()
+    rules.unlink()
     result = pytester.runpytest_subprocess(*run, "--kafka-acls=record", "-k", "not another_test", timeout=120)
-    result.assert_outcomes(passed=5, deselected=1)
-    result.stdout.fnmatch_lines(["Kafka ACLs of 2 tests: *test_programs.kafka-acls"])
+    result.assert_outcomes(passed=6, deselected=1)
+    result.stdout.fnmatch_lines(["Kafka ACLs of 3 tests: *test_programs.kafka-acls"])
+    assert rules.read_text() == by_workers
     assert rules.read_text().splitlines()[2:] == [
+        "# test: TestOther::test_shop",
+        "shop: READ topic test_shop-*",
+        "",
+        "# test: TestShop::test_shop",
+        "shop: WRITE topic test_shop-*",
+        "",
         "# test: test_billing",
         "billing: READ topic test_billing-1--*",
         "billing: READ topic test_billing-2--*",
         "billing: READ group test_billing-1--*",
         "billing: READ group test_billing-2--*",
-        "",
-        "# test: test_shop",
-        "shop: WRITE topic test_shop-*",
     ]
 
-    result = pytester.runpytest_subprocess(*run, "--kafka-acls=check", "-k", "not another_test", timeout=120)
-    result.assert_outcomes(passed=5, deselected=1)
+    result = pytester.runpytest_subprocess(*run, *workers, "--kafka-acls=check", "-k", "not another_test", timeout=120)
+    result.assert_outcomes(passed=6)
 
     lines = rules.read_text().splitlines()
     rules.write_text("\n".join(line for line in lines if "READ group" not in line and "WRITE" not in line))
     result = pytester.runpytest_subprocess(*run, "--kafka-acls=check", "-k", "shop or billing", timeout=120)
-    result.assert_outcomes(failed=3, deselected=3)
+    result.assert_outcomes(failed=3, passed=1, deselected=3)
     result.stdout.fnmatch_lines(
         [
             "*Kafka ACLs that are not in test_programs.kafka-acls*",
@@ -91,7 +108,7 @@ def test_a_list_is_recorded_checked_and_names_missing_rules(
         ]
     )
     result = pytester.runpytest_subprocess(*run, timeout=120)
-    result.assert_outcomes(passed=6)
+    result.assert_outcomes(passed=7)
 
 
 def test_a_mark_needs_users(

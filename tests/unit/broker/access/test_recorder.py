@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from pyconsumer import KafkaAdminClient
 from pyconsumer.acls import AclOperation, PatternType, ResourceType, parse_acl
+from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.broker.access.authorizer import Access, Authorizer
 from pyconsumer.broker.access.recorder import AccessRecord, AccessRecorder, Question, needed_acls, without_contained
 from pyconsumer.broker.access.store import AclStore
+from pyconsumer.errors import ClusterAuthorizationFailedError, IllegalStateError, KafkaTimeoutError
 from pyconsumer.protocol.api_keys import ApiKey
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -92,9 +97,47 @@ def test_a_recorder_that_only_listens_changes_no_decision() -> None:
     assert on_cluster.fits(create, "t")
 
 
-def test_a_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyconsumer.broker.access.recorder._MOST_QUESTIONS", 2)
-    recorder = AccessRecorder([], allows_all=True)
-    for name in "abc":
+def test_a_record_is_bounded_and_says_that_it_is_not_whole() -> None:
+    recorder = AccessRecorder([], allows_all=True, most=2)
+    for name in "abab":
         assert recorder.note(asked("READ", name))
+    record = AccessRecord()
+    record.add(recorder.questions(), left_out=recorder.left_out)
+    assert len(record.needed) == 2
+
+    assert recorder.note(asked("READ", "c"))
     assert [each.name for each in recorder.questions()] == ["a", "b"]
+    record.add(recorder.questions(), left_out=recorder.left_out)
+    for rules in ("needed", "denied"):
+        with pytest.raises(IllegalStateError, match="100,000 different rights, so the record is not whole"):
+            getattr(record, rules)
+
+
+def test_a_record_whose_end_fails_is_ended_by_the_next_change_of_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedCluster(data_dir=":memory:", users={"alice": "secret"}, acls=[], in_thread=True) as cluster:
+        command = cluster.command
+
+        def fail(name: str, /, **arguments: Any) -> Any:
+            if name == "record_access" and arguments["end"]:
+                raise KafkaTimeoutError("no response")
+            return command(name, **arguments)
+
+        def allows_all() -> bool:
+            with KafkaAdminClient(**cluster.login("alice")) as admin:
+                try:
+                    admin.describe_acls()
+                except ClusterAuthorizationFailedError:
+                    return False
+                return True
+
+        for repair in (cluster.repair, cluster.set_acls, cluster.add_acls, cluster.remove_acls, cluster.end_record):
+            monkeypatch.setattr(cluster, "command", fail)
+            with pytest.raises(KafkaTimeoutError), cluster.record_access():
+                assert allows_all()
+            monkeypatch.setattr(cluster, "command", command)
+            assert allows_all()  # the brokers have not heard of the end
+            repair()
+            assert not allows_all()
+        with cluster.record_access() as record:
+            assert allows_all()
+        assert list(map(str, record.needed)) == ["alice: DESCRIBE cluster"]
