@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 #: The formats that typed columns of Spark may have.
-_FORMATS: Final = click.Choice(["avro"])
+_FORMATS: Final = click.Choice(["avro", "json", "protobuf"])
 
 
 def _formats(function: Callable[..., None]) -> Callable[..., None]:

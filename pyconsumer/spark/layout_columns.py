@@ -38,7 +38,7 @@ _PAUSE_S: Final = 1.0
 
 def target(side: str) -> Target:
     """Return the purpose of the columns of Spark, for layouts."""
-    return Target(f"a {side}.schema", in_micros=True, has_nanos=False)
+    return Target(f"a {side}.schema", in_micros=True, has_nanos=False, has_unsigned=False)
 
 
 # -- types -------------------------------------------------------------------------------------------------------------
@@ -109,6 +109,7 @@ _SPARK: Final[dict[str, Callable[[], Any]]] = {
     "timestamp-micros": spark.TimestampType,
     "local-timestamp-millis": spark.TimestampNTZType,
     "local-timestamp-micros": spark.TimestampNTZType,
+    "duration-micros": spark.DayTimeIntervalType,
 }
 _ARROW: Final[dict[str, Callable[[Any], Any]]] = {
     "null": lambda pa: pa.null(),
@@ -127,6 +128,7 @@ _ARROW: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamp-micros": lambda pa: pa.timestamp("us", tz="UTC"),
     "local-timestamp-millis": lambda pa: pa.timestamp("us"),
     "local-timestamp-micros": lambda pa: pa.timestamp("us"),
+    "duration-micros": lambda pa: pa.duration("us"),
 }
 
 

@@ -9,7 +9,7 @@ State: the clients by their options.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyconsumer.schemas import SchemaRegistryClient
     from pyconsumer.schemas.loading import Loader
 
-__all__ = ["kept_client", "kept_writers"]
+__all__ = ["kept_client", "kept_loader"]
 
 _Key = tuple[tuple[str, str], ...]
 
@@ -48,19 +48,23 @@ def _client(key: _Key) -> SchemaRegistryClient:
     return SchemaRegistryClient(registry_settings(dict(key)))
 
 
-def kept_writers(registry: Mapping[str, str]) -> Loader[Any]:
-    """Return the schemas of Avro by id or GUID. They are fetched on demand, each once.
+def kept_loader(registry: Mapping[str, str], make: Callable[..., Callable[[Any], Any]], *args: Hashable) -> Loader[Any]:
+    """Return what is known of schemas, by id or GUID. Each is fetched on demand, and once.
+
+    Args:
+        registry: the options of the registry.
+        make: a function of a module. It returns the function that loads a schema, for a client and ``args``.
+        args: for ``make``.
 
     Raises:
         ConfigurationError: see :func:`kept_client`.
     """
-    return _writers(tuple(sorted(registry.items())))
+    return _loader(tuple(sorted(registry.items())), make, args)
 
 
-@functools.lru_cache(maxsize=16)
-def _writers(key: _Key) -> Loader[Any]:
+@functools.lru_cache(maxsize=64)
+def _loader(key: _Key, make: Callable[..., Callable[[Any], Any]], args: tuple[Hashable, ...]) -> Loader[Any]:
     client = _client(key)
-    from pyconsumer.schemas import AvroDeserializer
     from pyconsumer.schemas.loading import Loader
 
-    return Loader(AvroDeserializer(client).load_writer)
+    return Loader(make(client, *args))

@@ -2,7 +2,8 @@
 
 ``value.format`` and ``key.format`` name a format. The source and the sink have them. ``value.schema.id``,
 ``value.schema.version`` and ``value.schema`` (one of them) pin the schema of the column. Without one it is the latest
-of the topic's subject. ``schema.registry.*`` are the settings of the registry's client.
+of the topic's subject. ``value.message`` names the message type of Protobuf. ``schema.registry.*`` are the settings of
+the registry's client.
 
 Secrets of the registry are references, such as ``${env:NAME}``: options stand in Spark's plans. A plain one is refused.
 """
@@ -29,12 +30,12 @@ __all__ = [
 ]
 
 #: The formats of typed columns. :mod:`pyconsumer.spark.value_formats` has the code of each.
-FORMATS: Final = ("avro",)
+FORMATS: Final = ("avro", "json", "protobuf")
 SIDES: Final = ("key", "value")
 
 #: The options that the source and the sink have.
 SIDE_OPTIONS: Final = tuple(
-    [f"{side}.{name}" for side in SIDES for name in ("format", "schema", "schema.id", "schema.version")]
+    [f"{side}.{name}" for side in SIDES for name in ("format", "schema", "schema.id", "schema.version", "message")]
 )
 #: Those of the source.
 VALUE_OPTIONS: Final = (*SIDE_OPTIONS, "onDecodeError", "includeBytes", "includeSchemaId")
@@ -51,19 +52,21 @@ _MAX_ID: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class SideOptions:
-    """The options of typed keys or values. At most one of the last three is given.
+    """The options of typed keys or values. At most one of ``schema``, ``schema_id`` and ``version`` is given.
 
     Attributes:
         format: one of :data:`FORMATS`.
         schema: the text of the column's schema.
         schema_id: its id in the registry.
         version: its version in the subject of each topic.
+        message: of Protobuf, the full name of the message type. None takes the first one of the schema.
     """
 
     format: str
     schema: str | None = None
     schema_id: int | None = None
     version: int | None = None
+    message: str | None = None
 
     @property
     def is_pinned(self) -> bool:
@@ -124,16 +127,23 @@ def _side(own: Mapping[str, str], side: str) -> SideOptions | None:
     names = [f"{side}.{name}" for name in ("schema", "schema.id", "schema.version")]
     given = [name for name in names if name in own]
     if f"{side}.format" not in own:
+        if f"{side}.message" in own:
+            given.append(f"{side}.message")
         if given:
             raise ConfigurationError(f"option {given[0]} needs {side}.format, such as {side}.format=avro")
         return None
     if len(given) > 1:
         raise ConfigurationError(f"only one of the options {', '.join(names)} may be given, not {' and '.join(given)}")
+    form = read_word(own, f"{side}.format", "", FORMATS)
+    message = read_text(own, f"{side}.message")
+    if message is not None and form != "protobuf":
+        raise ConfigurationError(f"option {side}.message is for {side}.format=protobuf, not {form}")
     return SideOptions(
-        read_word(own, f"{side}.format", "", FORMATS),
+        form,
         read_text(own, names[0]),
         read_number(own, names[1], 0, most=_MAX_ID),
         read_number(own, names[2], 1),
+        message,
     )
 
 

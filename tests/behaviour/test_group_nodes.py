@@ -25,6 +25,7 @@ def coordinator(nodes: Cluster, group_id: str) -> int | None:
         return next((node for node, where in client.brokers().items() if where == address), None)
 
 
+@pytest.mark.pairs("protocol")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_coordinator_that_is_killed_is_replaced(
     nodes: Cluster, topic_name: str, group_id: str, protocol: str

@@ -8,8 +8,8 @@ Rules
    four bytes, unless the caller names plan and start of that row.
 2. A row that is refused leaves no trace: it becomes null, and its number is returned. Rows before and after it are as
    if it had been a tombstone.
-3. A value counts as its object does (rule 3 of :mod:`._pure`). A null that takes more than 16 bytes of memory, because
-   its column is wide, counts as these bytes.
+3. A value counts as its object does (rule 3 of :mod:`._pure`). A null counts its memory, and at least 4 bytes for each
+   column in it. If these are more than 16 bytes, they are charged.
 4. Dates and timestamps are any number: their columns hold each. A time is one of a day. A decimal has its digits. Text
    is UTF-8, and that of a UUID has its form.
 5. All entries of a map are kept, in their order. (An object has the last one of a key alone.)
@@ -50,6 +50,7 @@ __all__ = [
     "Scanned",
     "Store",
     "ValueProgram",
+    "check_columns",
     "explain",
     "rows_of",
 ]
@@ -64,6 +65,8 @@ ROW_BYTES: Final = 16
 MOST_ROOM: Final = 1 << 29
 #: For longer values no place in them is looked for: it would take seconds.
 _EXPLAINED_BYTES: Final = 65536
+#: For the same reason, no place is looked for beyond this size of the decoded value.
+_EXPLAINED_ROOM: Final = 4 << 20
 
 Rows = Sequence[bytes | None]
 
@@ -204,6 +207,7 @@ class ColumnsDecoder:
         if not 0 <= max_decoded_bytes <= MOST_ROOM:
             raise ValueError(f"max_decoded_bytes is 0 to {MOST_ROOM}, not {max_decoded_bytes}")
         self.stores = [Store(column) for column in columns]
+        self._columns = self._fitting = columns
         self._null_bytes = columns[0].null_bytes
         self._room = max_decoded_bytes
         self._most_held = most_held
@@ -254,13 +258,20 @@ class ColumnsDecoder:
                 self._null_row()
                 continue
             program, start = self._program(row, data, programs, odd)
-            if isinstance(program, ValueProgram) and self._append_one(program, data, start):
-                continue
+            if isinstance(program, ValueProgram):
+                self._check_program(program.plan.layout.columns)
+                if self._append_one(program, data, start):
+                    continue
             bad.append(Bad(row, program, start))
             if stop:
                 return row, bad
             self._null_row()
         return len(rows), bad
+
+    def _check_program(self, columns: Sequence[Column]) -> None:
+        if columns is not self._columns and columns is not self._fitting:
+            check_columns(self._columns, columns)
+            self._fitting = columns
 
     def _null_row(self) -> None:
         self._held += ROW_BYTES + self._null_bytes
@@ -323,6 +334,9 @@ class ColumnsDecoder:
     def truncate_column(self, number: int, count: int) -> None:
         """Drop all values of a column but the first ``count``."""
         store = self.stores[number]
+        # A struct has a value before its children do. The items of a list come before the list.
+        if count >= len(store.valid) and store.kind not in (Kind.LIST, Kind.MAP):
+            return
         del store.valid[count:], store.values[count:]
         if store.kind in (Kind.LIST, Kind.MAP):
             del store.ends[count + 1 :]
@@ -464,6 +478,24 @@ class ColumnsDecoder:
         self.end_list(step.column, store.ends[-1] + found)
 
 
+def check_columns(columns: Sequence[Column], others: Sequence[Column]) -> None:
+    """Check that a program may fill some columns: its own columns are stored as these are.
+
+    Args:
+        columns: those of the decoder.
+        others: those of the program.
+
+    Raises:
+        ValueError: they differ, so the program would write into wrong columns.
+    """
+    if [_stored(each) for each in columns] != [_stored(each) for each in others]:
+        raise ValueError("a program is of other columns than the decoder")
+
+
+def _stored(column: Column) -> tuple[Any, ...]:
+    return column.kind, column.width, bool(column.nullable), tuple(column.children)
+
+
 def rows_of(column: BinaryColumn, count: int) -> list[bytes | None]:
     """Return the first strings of a column."""
     ends, data, bitmap = column.offsets, bytes(column.data), column.bitmap
@@ -492,7 +524,7 @@ def explain(program: Any, data: bytes, start: int, max_decoded_bytes: int) -> Se
     error: Callable[[str], SerializationError] = AvroDecodeError if is_avro else SerializationError
     if len(data) - start > _EXPLAINED_BYTES:
         return error(f"the value of {len(data) - start} bytes is not that of the schema")
-    cursor = ValueCursor(data, start, max_decoded_bytes)
+    cursor = ValueCursor(data, start, min(max_decoded_bytes, _EXPLAINED_ROOM))
     trial = ColumnsDecoder(plan.layout.columns, max_decoded_bytes)
     twin = ColumnProgram(plan) if is_avro else plan.twin(program)
     try:
@@ -500,6 +532,8 @@ def explain(program: Any, data: bytes, start: int, max_decoded_bytes: int) -> Se
     except RefusedError as refused:
         return error(f"{refused.text()} (at byte {cursor.at} of {len(data)})")
     except TooLargeError:
+        if max_decoded_bytes > _EXPLAINED_ROOM:
+            return error(f"the value is not that of the schema, or too large: {too_large_error(max_decoded_bytes)}")
         return error(str(too_large_error(max_decoded_bytes)))
     return error("the value is not that of the schema")
 

@@ -78,7 +78,7 @@ class Column:
         is_union: True if it is a struct of members.
         is_merged: True if it has the numbers of a union of two types.
         factor: a number of the reader's unit is stored times this factor.
-        null_bytes: the memory that a null takes, its children's included.
+        null_bytes: what a null counts, its children's included: its memory, and at least 4 bytes for each column.
     """
 
     name: str
@@ -163,7 +163,9 @@ _KINDS: Final = {
     "enum": Kind.INT,
     "fixed": Kind.FIXED,
 }
-_WIDTHS: Final = {Kind.INT: 4, Kind.LONG: 8, Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.BYTES: 4, Kind.LIST: 4, Kind.MAP: 4}
+_WIDTHS: Final = {Kind.LONG: 8, Kind.DOUBLE: 8}
+#: What a null counts at least in each column: booleans and structs take time, though no byte of memory.
+_LEAST_NULL: Final = 4
 _SIGNED: Final[dict[Logical | None, AvroType]] = {
     Logical("uint32"): AvroType("long"),
     Logical("uint64"): AvroType("fixed", size=16, logical=Logical("decimal", 20)),
@@ -208,8 +210,10 @@ class _Maker:
 
     def _finish(self, number: int, children: list[int], parts: dict[str, int] | None = None) -> None:
         column = self.columns[number]
-        null_bytes = _WIDTHS.get(column.kind, sum([self.columns[child].null_bytes for child in children]))
-        self.columns[number] = replace(column, children=tuple(children), parts=parts or {}, null_bytes=null_bytes)
+        inner = [self.columns[child].null_bytes for child in children] if column.kind == Kind.STRUCT else []
+        self.columns[number] = replace(
+            column, children=tuple(children), parts=parts or {}, null_bytes=_LEAST_NULL + sum(inner)
+        )
 
     def _scalar(self, name: str, kind: AvroType, where: str, *, nullable: bool, is_merged: bool = False) -> int:
         if not self._target.has_unsigned and kind.logical in _SIGNED:
@@ -241,7 +245,7 @@ class _Maker:
                 width if stored == Kind.FIXED else 0,
                 is_merged=is_merged,
                 factor=1000 if self._target.in_micros and logical.endswith("timestamp-millis") else 1,
-                null_bytes=width if stored == Kind.FIXED else _WIDTHS.get(stored, 0),
+                null_bytes=max(_LEAST_NULL, width if stored == Kind.FIXED else _WIDTHS.get(stored, 0)),
             )
         )
 

@@ -25,7 +25,18 @@ from pyconsumer.protocol.avro.layout import Layout
 from pyconsumer.protocol.avro.schema import AvroSchema
 from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field, Logical
 
-__all__ = ["Absent", "MessagePlan", "MessageTable", "Op", "ProtoField", "Rule", "message_plan", "message_schema"]
+__all__ = [
+    "Absent",
+    "MessagePlan",
+    "MessageTable",
+    "Op",
+    "ProtoField",
+    "Rule",
+    "is_map",
+    "is_repeated",
+    "message_plan",
+    "message_schema",
+]
 
 #: A plan has at most this number of fields.
 MOST_FIELDS: Final = 100_000
@@ -180,12 +191,12 @@ def _record(descriptor: Any, known: dict[str, AvroType]) -> AvroType:
 
 
 def _type(given: Any, known: dict[str, AvroType]) -> AvroType:
-    if _is_map(given):
+    if is_map(given):
         key, value = given.message_type.fields_by_number[1], given.message_type.fields_by_number[2]
         keys = _item(key, known)
         return AvroType("map", items=_item(value, known), keys=None if keys.kind == "string" else keys)
     item = _item(given, known)
-    if _is_repeated(given):
+    if is_repeated(given):
         return AvroType("array", items=item)
     if _absent(given)[0] != Absent.NULL:
         return item
@@ -206,14 +217,16 @@ def _item(given: Any, known: dict[str, AvroType]) -> AvroType:
     return _record(given.message_type, known)
 
 
-def _is_repeated(given: Any) -> bool:
+def is_repeated(given: Any) -> bool:
+    """Return whether a field may come several times. So may a map field."""
     found = getattr(given, "is_repeated", None)  # newer than ``label``, which newer versions warn of
     return given.label == given.LABEL_REPEATED if found is None else bool(found)
 
 
-def _is_map(given: Any) -> bool:
+def is_map(given: Any) -> bool:
+    """Return whether a field is a map."""
     kind = given.message_type
-    return kind is not None and kind.GetOptions().map_entry and _is_repeated(given)
+    return kind is not None and kind.GetOptions().map_entry and is_repeated(given)
 
 
 def _oneof(given: Any) -> Any:
@@ -324,13 +337,13 @@ class _Planner:
     def _field(self, given: Any, column: int) -> ProtoField:
         """Return the field of a column."""
         children = self._columns[column].children
-        if _is_map(given):
+        if is_map(given):
             key, value = given.message_type.fields_by_number[1], given.message_type.fields_by_number[2]
             table = self._new_table()
             entry = [self._entry_field(key, children[0]), self._entry_field(value, children[1])]
             self._fill(table, -1, entry)
             return ProtoField(given.number, Op.MESSAGE, 2, Rule.MAP, column, children[1], table, name=given.name)
-        if _is_repeated(given):
+        if is_repeated(given):
             return self._item(given, children[0])._replace(rule=Rule.REPEATED, column=column, items=children[0])
         absent, default = _absent(given)
         return self._item(given, column)._replace(absent=absent, default=default)

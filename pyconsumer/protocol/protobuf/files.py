@@ -25,7 +25,15 @@ from typing import Any, Final
 from pyconsumer.child_python import child_environment, child_python
 from pyconsumer.errors import ConfigurationError, SerializationError
 
-__all__ = ["ProtoFile", "is_built_in", "is_descriptor", "message_class", "message_path", "parse_file"]
+__all__ = [
+    "ProtoFile",
+    "first_message_name",
+    "is_built_in",
+    "is_descriptor",
+    "message_class",
+    "message_path",
+    "parse_file",
+]
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}")
 #: Known to every reader of Protobuf, so they are no references.
@@ -62,6 +70,16 @@ class ProtoFile:
     def base64(self) -> str:
         """The file as registries exchange it."""
         return base64.b64encode(self.proto.SerializeToString()).decode()
+
+    def descriptor_set(self) -> bytes:
+        """Return this file as a serialized ``FileDescriptorSet``, after all that it imports but the library's files."""
+        from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+        found = FileDescriptorSet()
+        _collect(found, self.imports, set())
+        found.file.append(self.proto)
+        data: bytes = found.SerializeToString()
+        return data
 
     def message(self, path: Sequence[int]) -> type[Any]:
         """Return the class of a message type.
@@ -237,6 +255,21 @@ def message_path(descriptor: Any) -> list[int]:
         path.insert(0, [each.full_name for each in parent.nested_types].index(descriptor.full_name))
         descriptor = parent
     return [list(descriptor.file.message_types_by_name).index(descriptor.name), *path]
+
+
+def first_message_name(descriptor_set: bytes) -> str:
+    """Return the full name of the first message type in the last file of a ``FileDescriptorSet``.
+
+    Raises:
+        SerializationError: the file has none.
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+    file = FileDescriptorSet.FromString(descriptor_set).file[-1]
+    if not file.message_type:
+        raise SerializationError(f"the schema {file.name} has no message type")
+    name: str = file.message_type[0].name
+    return f"{file.package}.{name}" if file.package else name
 
 
 def message_class(descriptor_set: bytes, name: str) -> type[Any]:

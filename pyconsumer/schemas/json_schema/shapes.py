@@ -214,8 +214,8 @@ class _Maker:
         for name, each in schema["properties"].items():
             kind, shape = self.make(each, root, f"{where}.{name}", way)
             doc = REQUIRED if name in needed else None if kind.kind in ("null", "union") else NOT_NULL
-            if name not in needed:
-                kind = _with_null(kind)
+            if name not in needed and kind.kind not in ("null", "union"):
+                kind, shape = _with_null(kind), _branch(kind, shape)
             made.fields.append(Field(name, kind, (), NO_DEFAULT, doc))
             shapes.append((name, shape, name in needed))
         return made, _object(shapes)
@@ -273,7 +273,20 @@ def _with_null(kind: AvroType) -> AvroType:
 
 
 def _nullable(kind: AvroType, shape: Shape) -> tuple[AvroType, Shape]:
-    return _with_null(kind), lambda value: None if value is None else shape(value)
+    made = _branch(kind, shape) if kind.kind != "union" else shape
+    return _with_null(kind), lambda value: None if value is None else made(value)
+
+
+def _branch(kind: AvroType, shape: Shape) -> Shape:
+    """Return the shape for a branch beside null. A map with the key "-type" would name another branch."""
+    if kind.kind != "map":
+        return shape
+
+    def named(value: Any) -> Any:
+        found = shape(value)
+        return ("map", found) if "-type" in found else found
+
+    return named
 
 
 def _array(shape: Shape) -> Shape:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pyconsumer.errors import SerializationError
-from pyconsumer.protocol.avro.layout import make_layout
+from pyconsumer.protocol.avro.layout import Layout, make_layout
 from pyconsumer.protocol.protobuf.coder import message_program
 from pyconsumer.protocol.protobuf.column_plan import message_plan, message_schema
 from pyconsumer.protocol.protobuf.files import message_path
@@ -22,9 +22,38 @@ from pyconsumer.schemas.protobuf.parsing import parse_with_references
 from pyconsumer.schemas.subjects import MessageField
 from pyconsumer.schemas.wire import header_name, read_framed
 
-__all__ = ["ProtobufColumns", "ProtobufSide"]
+__all__ = ["ANY_PATH", "ProtobufColumns", "ProtobufSide", "path_of"]
 
-_ANY: Final[tuple[int, ...]] = ()
+#: Each path of a message type is read.
+ANY_PATH: Final[tuple[int, ...]] = ()
+
+
+def path_of(client: Any, writer: Any, identity: Any, name: str) -> tuple[int, ...]:
+    """Find the path of a message type in a writer's schema. This may wait.
+
+    Args:
+        client: of the registry.
+        writer: the schema.
+        identity: its id or GUID, for messages.
+        name: the full name of the type.
+
+    Raises:
+        SerializationError: it is no file of Protobuf, or has no such type.
+    """
+    try:
+        file = parse_with_references(client, writer)
+    except SerializationError as error:
+        raise type(error)(f"the schema {identity}: {error}") from None
+    try:
+        found = file.pool().FindMessageTypeByName(name)
+    except KeyError:
+        found = None
+    if found is None or found.file.name != file.proto.name:
+        raise SerializationError(
+            f"the schema {identity} has no message type {name}, which is that of the columns: give the deserializer"
+            " a message_type"
+        )
+    return tuple(message_path(found))
 
 
 class ProtobufColumns(TypedColumns[Any]):
@@ -46,32 +75,18 @@ class ProtobufColumns(TypedColumns[Any]):
         return parse_with_references(self._owner.client, schema).message([0]).DESCRIPTOR
 
     def _side(self, reader: Any, paths: Sequence[Sequence[str]] | None) -> ProtobufSide:
-        return ProtobufSide(reader, paths, self._owner, self._field, self._paths)
+        layout = make_layout(message_schema(reader), paths, side=str(self._field))
+        paths_of_types = None if self._owner.client is None else self._paths
+        return ProtobufSide(reader, layout, self._field, paths_of_types, zigzag=self._owner.has_zigzag)
 
     def _load_path(self, identity: Any) -> tuple[int, ...]:
         """Find the path of the message type in a writer's schema, in a thread of the loader. Empty: each one."""
         owner = self._owner
-        if owner.client is None:
-            return _ANY
         writer = owner.fetch_writer(identity)
         if owner.message_descriptor is not None:
-            return _ANY
+            return ANY_PATH
         assert self._reader is not None
-        name = self._reader.full_name
-        try:
-            file = parse_with_references(owner.client, writer)
-        except SerializationError as error:
-            raise type(error)(f"the schema {identity}: {error}") from None
-        try:
-            found = file.pool().FindMessageTypeByName(name)
-        except KeyError:
-            found = None
-        if found is None or found.file.name != file.proto.name:
-            raise SerializationError(
-                f"the schema {identity} has no message type {name}, which is that of the columns: give the deserializer"
-                " a message_type"
-            )
-        return tuple(message_path(found))
+        return path_of(owner.client, writer, identity, self._reader.full_name)
 
 
 class ProtobufSide(FramedSide):
@@ -79,23 +94,24 @@ class ProtobufSide(FramedSide):
 
     Args:
         reader: the descriptor of the message type.
-        paths: the wanted parts.
-        owner: the ``ProtobufDeserializer``.
+        layout: the columns.
         field: key or value.
-        writers: finds the path of the message type in the schemas that values name.
+        writers: finds the path of the message type in the schemas that values name. None reads each path.
+        zigzag: False reads the path as it was written before 2021.
     """
 
     def __init__(
         self,
         reader: Any,
-        paths: Sequence[Sequence[str]] | None,
-        owner: Any,
+        layout: Layout,
         field: MessageField,
-        writers: Loader[tuple[int, ...]],
+        writers: Loader[tuple[int, ...]] | None,
+        *,
+        zigzag: bool = True,
     ) -> None:
-        super().__init__(make_layout(message_schema(reader), paths, side=str(field)), field)
+        super().__init__(layout, field)
         self._writers = writers
-        self._zigzag: bool = owner.has_zigzag
+        self._zigzag = zigzag
         self._plan = message_plan(reader, self.layout)
         self._bare = message_program(self._plan)
         self._by_path: dict[tuple[int, ...], Any] = {}
@@ -116,7 +132,8 @@ class ProtobufSide(FramedSide):
 
     def _find(self, key: Any) -> Any:
         """Return the path of the message type in a schema, or the error in its place."""
-        return found_or_error(key, lambda: self._writers.get(key, f"the schema {key}"))
+        writers = self._writers
+        return ANY_PATH if writers is None else found_or_error(key, lambda: writers.get(key, f"the schema {key}"))
 
     def _program(self, key: Any, found: Any) -> Any:
         program = self._by_path.get(found)

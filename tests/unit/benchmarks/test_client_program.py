@@ -37,6 +37,7 @@ def test_a_tally_carries_on_a_checksum_of_each_partition() -> None:
     assert tally.key_checksums == [crc32c(b"k1k2k3"), 0]
 
 
+@pytest.mark.slow
 def test_columns_and_lists_give_the_same() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     values, keys = [b"one", b"", b"three", b"four"], [b"1", b"2", b"3", b"4"]

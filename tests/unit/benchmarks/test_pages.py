@@ -41,6 +41,7 @@ def filled(path: Path | None = None, *, grid: bool = False) -> Results:
     return results
 
 
+@pytest.mark.slow
 def test_each_page_gets_its_tables(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     tables = [

@@ -33,6 +33,7 @@ def test_ratios_are_of_the_ways_that_were_measured() -> None:
     assert all(must < goal for must, goal in RATIOS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["bytes", "columns", "only values", "objects"])
 @pytest.mark.parametrize("workload", list(SCHEMAS))
 def test_a_way_reads_all_records(way: str, workload: str) -> None:

@@ -74,6 +74,7 @@ def test_many_different_lines_take_bounded_memory(log: Log) -> None:
     assert len(log.handler._lines) == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["-m", "pyconsumer", "broker"], ["-m", "pyconsumer.broker"]])
 def test_lines_of_the_program_have_a_time_and_a_level(command: list[str]) -> None:
     program = (

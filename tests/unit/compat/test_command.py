@@ -21,6 +21,7 @@ def _command(folder: Path, *arguments: str, flags: tuple[str, ...] = ()) -> Fini
     return run(command, env={"PYCONSUMER_COMPAT": ""}, cwd=folder)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not reads_the_variable(), reason="pyconsumer is not installed")
 @pytest.mark.parametrize(
     ("program", "flags"),

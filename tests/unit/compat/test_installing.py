@@ -56,6 +56,7 @@ print(aiokafka.__version__, kafka.__version__)
     assert done.lines == [f"{LAYERS['aiokafka'].version} {LAYERS['kafka'].version}"]
 
 
+@pytest.mark.slow
 def test_tools_that_replace_and_reload_modules(program: Program) -> None:
     assert (
         program(
@@ -85,6 +86,7 @@ assert importlib.util.find_spec("kafka").submodule_search_locations
     )
 
 
+@pytest.mark.slow
 def test_import_hooks_of_wrapt_run_under_the_name_that_was_imported(program: Program, originals: Path) -> None:
     (originals / "wrapt.py").write_text(
         "seen = []\ndef notify_module_loaded(module): seen.append((module.__name__, module))\n"
@@ -140,6 +142,7 @@ print(pickle.dumps([TopicPartition("t", 1), KafkaError]).hex())
     assert "aiokafka" not in installing.installed()
 
 
+@pytest.mark.slow
 def test_a_pickle_that_names_the_originals_modules_loads(program: Program) -> None:
     assert (
         program(
@@ -209,6 +212,7 @@ def test_every_row_stands_in_the_page() -> None:
     assert found == MISSING_MODULES
 
 
+@pytest.mark.slow
 def test_names_below_the_public_modules_that_frameworks_import(program: Program) -> None:
     program(
         _INSTALL
@@ -322,6 +326,7 @@ assert pyconsumer.compat.installed() == {"aiokafka", "kafka"}
     )
 
 
+@pytest.mark.slow
 def test_uninstall_concerns_later_imports(program: Program) -> None:
     assert (
         program(

@@ -149,6 +149,7 @@ def test_pkcs12_stores(
     assert "s3cr3t" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("keytool") is None, reason="there is no keytool")
 def test_a_jks_store_is_refused_with_the_command_that_converts_it(
     certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

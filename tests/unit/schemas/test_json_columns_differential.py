@@ -72,7 +72,7 @@ class Documents:
                 rng.shuffle(pairs)
             return dict(pairs)
         if kind == "object":
-            keys = rng.sample(["", "a", "b", "long key", "ü"], rng.randrange(4))
+            keys = rng.sample(["", "a", "b", "-type", "ü"], rng.randrange(4))
             return {key: self.value(schema["additionalProperties"]) for key in keys}
         if kind == "array":
             return [self.value(schema["items"]) for _ in range(rng.randrange(4))]
@@ -206,6 +206,18 @@ def test_bad_documents_are_refused_alike(bad: bytes) -> None:
     assert both(plan, [PREFIX + b'{"id":1}', PREFIX + bad, PREFIX + b'{"id":2}'])[1] == [1]
     part = plan_of(SCHEMA, [["id"]])
     assert both(part, [PREFIX + bad])[1] == [0]
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": ["object", "null"]}, {"anyOf": [{"type": "null"}, {}]}])
+@pytest.mark.parametrize("value", ["null", "map", "other"])
+def test_a_map_may_have_any_key(kind: dict[str, Any], value: str) -> None:
+    each = {"type": "object", "additionalProperties": {"type": "string"}} | kind
+    if "anyOf" in kind:
+        each = {"anyOf": [{"type": "null"}, {"type": "object", "additionalProperties": {"type": "string"}}]}
+    for required in ([], ["m"]):
+        plan = plan_of({"type": "object", "properties": {"m": each}, "required": required})
+        values, refused, _ = both(plan, [PREFIX + b'{"m":{"-type":"%s"}}' % value.encode()])
+        assert (values, refused) == (repr([{"m": [("-type", value)]}]), [])
 
 
 def test_levels_and_long_maps() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
+from pyconsumer.protocol.avro import ColumnsDecoder
 from pyconsumer.protocol.protobuf.files import ProtoFile, parse_file
+from pyconsumer.protocol.records.columns import BinaryColumn
 from pyconsumer.schemas import (
     MessageField,
     ProtobufDeserializer,
@@ -158,6 +160,16 @@ class TestDeserializer:
     def test_without_a_registry_the_id_is_skipped(self) -> None:
         kind = shop_class(1)
         assert ProtobufDeserializer(kind)(b"\0\0\0\0\x07\2\2\x0a\1x", VALUE) == kind(raw=b"x")
+
+    def test_without_a_registry_columns_start_no_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        side = ProtobufDeserializer(shop_class(1)).columns("value")
+        found = side.select(None)
+        monkeypatch.setattr("threading.Thread.start", lambda thread: pytest.fail("a thread was started"))
+        column = BinaryColumn.of([b"\0\0\0\0%c\2\2\x0a\1x" % number for number in range(3)])
+        decoder = ColumnsDecoder(found.layout.columns)
+        programs, odd, ready, stop = found.prepare(decoder, column, None, 3)
+        assert (ready, stop) == (3, None)
+        assert decoder.append_column(column, 3, programs, odd) == (3, [])
 
     def test_the_schema_may_be_text_with_references(self, registry: FakeRegistry) -> None:
         registry.add("customer", Schema(CUSTOMER, "PROTOBUF"))

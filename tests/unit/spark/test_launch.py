@@ -59,6 +59,7 @@ def test_not_where_their_paths_would_be_too_long(monkeypatch: pytest.MonkeyPatch
     assert (ENABLED in launch._prepare("local", {})) is used
 
 
+@pytest.mark.slow
 def test_their_folder_is_ours_alone_and_goes_with_the_process() -> None:
     program = "from pyconsumer.spark import launch; print(launch._socket_folder(), launch._socket_folder())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -68,6 +69,7 @@ def test_their_folder_is_ours_alone_and_goes_with_the_process() -> None:
     assert not first.exists()
 
 
+@pytest.mark.slow
 def test_its_folders_stay_when_a_forked_process_ends() -> None:
     program = (
         "import os, sys; from pyconsumer.spark import launch\n"
@@ -135,6 +137,7 @@ def python_that_says(folder: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_source_found_by_spark_is_registered() -> None:
     """PySpark 4.0 rejects the name of the source then."""
     launch.register(FakeSession(FakeContext(sys.executable), "[DATA_SOURCE_ALREADY_EXISTS] Data source 'pyconsumer'"))

@@ -72,10 +72,12 @@ print(pyconsumer.__file__)
 """
 
 
+@pytest.mark.slow
 def test_readers_need_the_standard_library_and_pyarrow_alone() -> None:
     assert run(_READ, hidden=_NOT_ON_WORKERS, paths=(ROOT,)).startswith(str(package_zip()))
 
 
+@pytest.mark.slow
 def test_readers_import_no_command_line_no_broker_and_no_asyncio() -> None:
     program = _READ.rpartition("print")[0] + (
         "print(*[name for name in ('click', 'rich', 'asyncio', 'pandas', 'pyconsumer.broker', 'pyconsumer.cli',"
@@ -97,6 +99,7 @@ _NATIVE = native_module()[0] is not None
 needs_native = pytest.mark.skipif(not _NATIVE, reason="the compiled decoder is not in use here")
 
 
+@pytest.mark.slow
 @needs_native
 def test_the_compiled_modules_come_with_the_zip_and_are_written_once() -> None:
     folder = package_zip().parent / f".pyconsumer-{os.getuid()}"
@@ -194,6 +197,7 @@ def test_an_installed_package_of_the_same_version_is_used(tmp_path: Path, versio
     assert run(program, paths=(ROOT,)) == str(used)
 
 
+@pytest.mark.slow
 def test_a_zip_of_the_same_sources_has_the_same_name() -> None:
     first = package_zip()
     assert package_zip() == first
@@ -214,6 +218,7 @@ def test_the_zip_holds_the_modules_of_tasks_and_no_large_file() -> None:
     assert package_zip().stat().st_size < 4_000_000 + compiled
 
 
+@pytest.mark.slow
 def test_a_source_sends_the_zip_to_a_process_of_the_same_machine_that_lacks_it() -> None:
     program = """
 from pyspark import cloudpickle

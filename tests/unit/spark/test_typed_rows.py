@@ -20,7 +20,7 @@ from pyconsumer.protocol.avro import ColumnsDecoder
 from pyconsumer.protocol.records import BatchBuilder, Columns, Cursor
 from pyconsumer.schemas import AvroDeserializer, Schema, SchemaReference
 from pyconsumer.schemas.loading import Loader
-from pyconsumer.spark import avro_values, layout_columns
+from pyconsumer.spark import avro_values, layout_columns, registry_formats
 from pyconsumer.spark.errors import ReadError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.source import KafkaDataSource
@@ -79,11 +79,11 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
     """A registry in memory, in the place of that of the options."""
     made = FakeRegistry()
     writers: Loader[Any] = Loader(AvroDeserializer(made).load_writer)
-    monkeypatch.setattr(avro_values, "kept_client", lambda _: made)
-    monkeypatch.setattr(avro_values, "kept_writers", lambda _: writers)
-    avro_values._kept_columns.cache_clear()
+    monkeypatch.setattr(registry_formats, "kept_client", lambda _: made)
+    monkeypatch.setattr(avro_values, "kept_loader", lambda *_: writers)
+    registry_formats.kept_columns.cache_clear()
     yield made
-    avro_values._kept_columns.cache_clear()
+    registry_formats.kept_columns.cache_clear()
     made.open.set()
 
 

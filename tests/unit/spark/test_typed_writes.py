@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.records import BatchBuilder, Cursor
 from pyconsumer.schemas import InvalidSchemaError, Schema
-from pyconsumer.spark import avro_values
+from pyconsumer.spark import registry_formats
 from pyconsumer.spark.errors import WriteError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.sink import BatchWriter, StreamWriter
@@ -51,7 +51,7 @@ UTC = datetime.UTC
 def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
     """A registry in memory, in the place of that of the options."""
     made = FakeRegistry()
-    monkeypatch.setattr(avro_values, "kept_client", lambda _: made)
+    monkeypatch.setattr(registry_formats, "kept_client", lambda _: made)
     yield made
     made.open.set()
 

@@ -57,7 +57,7 @@ def test_parts_of_a_typed_column() -> None:
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        ({"value__format": "xml"}, "value.format must be avro, not 'xml'"),
+        ({"value__format": "xml"}, "value.format must be avro or json or protobuf, not 'xml'"),
         ({"columns": "key.id"}, "no column 'key.id'"),
         ({"columns": "value.id,value"}, "named twice"),
         ({"columns": "key_bytes"}, "no column 'key_bytes'"),

@@ -37,6 +37,7 @@ def test_an_editable_installation_and_none_are_right(editable: bool | None, tmp_
     assert other_copy(tmp_path, [] if editable is None else install(tmp_path / "x", editable=True)) is None
 
 
+@pytest.mark.slow
 def test_the_tests_do_not_run_beside_a_copy(tmp_path: Path) -> None:
     install(tmp_path, editable=False)
     started = run(

@@ -8,6 +8,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 from pyconsumer.protocol.avro._pure_columns import MOST_HELD, MOST_ITEMS, MOST_ROOM, Bad, Buffers, Scanned
+from pyconsumer.protocol.avro._pure_columns import check_columns
 from pyconsumer.protocol.avro._pure_columns import ROW_BYTES as ROW_BYTES_OF_TWIN
 from pyconsumer.protocol.compiled import not_copied as not_copied_columns
 
@@ -279,6 +280,7 @@ cdef class ColumnProgram:
     """See ``_pure_columns.ColumnProgram``."""
 
     cdef readonly object plan
+    cdef object columns
     cdef Do *steps
     cdef Py_ssize_t count
     cdef int32_t *links
@@ -291,7 +293,7 @@ cdef class ColumnProgram:
         cdef list steps = list(plan.steps), links = list(plan.links)
         cdef Py_ssize_t columns = len(plan.layout.columns)
         cdef list layout = list(plan.layout.columns)
-        self.plan = plan
+        self.plan, self.columns = plan, plan.layout.columns
         self.kept = []
         self.skipper = Decoder(plan.skips)
         self.count, self.link_count = len(steps), len(links)
@@ -465,17 +467,17 @@ cdef int add_null(Reading *r, Col *col) noexcept:
     cdef Py_ssize_t child
     if next_of(r, col, False) != FINE:
         return NO_MEMORY
-    if col.kind == K_STRUCT:
-        for child in range(col.many):
-            if add_null(r, r.cols + r.children[col.first + child]) != FINE:
-                return NO_MEMORY
-    elif col.ends is not NULL:
+    if col.ends is not NULL:
         col.ends[col.count + 1] = col.ends[col.count]
     elif col.kind == K_BOOLEAN:
         set_bit(col.data, col.count, False)
     elif col.width:
         memset(col.data + col.count * col.width, 0, col.width)
-    col.count += 1
+    col.count += 1  # before its children, see truncate_to
+    if col.kind == K_STRUCT:
+        for child in range(col.many):
+            if add_null(r, r.cols + r.children[col.first + child]) != FINE:
+                return NO_MEMORY
     return FINE
 
 
@@ -939,6 +941,8 @@ cdef class ColumnsDecoder:
     cdef Py_ssize_t null_bytes
     cdef Reading reading
     cdef bint is_finished
+    cdef object columns
+    cdef object fitting  # the columns of the program that was compared last
 
     def __cinit__(self, columns, max_decoded_bytes=MAX_DECODED_BYTES, most_held=MOST_HELD, most_items=MOST_ITEMS):
         cdef Py_ssize_t number, place = 0
@@ -948,6 +952,7 @@ cdef class ColumnsDecoder:
             raise ValueError(f"max_decoded_bytes is 0 to {MOST_ROOM}, not {max_decoded_bytes}")
         if not given:
             raise ValueError("there is at least one column")
+        self.columns = self.fitting = columns
         self.room = max_decoded_bytes
         self.most_held = most_held
         self.most_items = most_items
@@ -1132,6 +1137,7 @@ cdef class ColumnsDecoder:
                 chosen.program = PyDict_GetItemWithError(programs, number)
             program = chosen.program
         if program is not NULL and is_program(program):
+            self.check_program(columns_of_program(<object>program))
             r.at, r.end, r.room = start + begin, start + size, self.room
             if type(<object>program) is ColumnProgram:
                 r.steps = (<ColumnProgram>program).steps
@@ -1161,6 +1167,14 @@ cdef class ColumnsDecoder:
             self.give_up(row)
         return True
 
+    cdef inline int check_program(self, object columns) except -1:
+        """Check that a program is of these columns: it has their numbers."""
+        if columns is self.columns or columns is self.fitting:
+            return 0
+        check_columns(self.columns, columns)
+        self.fitting = columns
+        return 0
+
     cdef inline int null_row(self) noexcept:
         self.reading.held += ROW_BYTES + self.null_bytes
         return add_null(&self.reading, self.cols)
@@ -1189,6 +1203,14 @@ cdef inline bint is_program(PyObject *given) noexcept:
     return kind is ColumnProgram or kind is MessageProgram or kind is DocumentProgram
 
 
+cdef inline object columns_of_program(object program):
+    if type(program) is ColumnProgram:
+        return (<ColumnProgram>program).columns
+    if type(program) is MessageProgram:
+        return (<MessageProgram>program).columns
+    return (<DocumentProgram>program).again.columns
+
+
 cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:
     return <int64_t>start[1] << 24 | <int64_t>start[2] << 16 | <int64_t>start[3] << 8 | start[4]
 
@@ -1210,7 +1232,8 @@ cdef Py_ssize_t width_of(int kind, Py_ssize_t width) except -1:
 cdef void truncate_to(Reading *r, Col *col, Py_ssize_t count) noexcept:
     """Drop all values but the first ``count``. A column may have fewer, after a failure within a row."""
     cdef Py_ssize_t child
-    if count >= col.count and col.kind != K_STRUCT and col.kind != K_LIST and col.kind != K_MAP:
+    # A struct counts a value before its children do. The items of a list come before the list.
+    if count >= col.count and col.kind != K_LIST and col.kind != K_MAP:
         return
     col.count = min(count, col.count)
     if col.kind == K_BYTES:

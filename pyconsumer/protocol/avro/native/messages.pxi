@@ -152,6 +152,7 @@ cdef class MessageProgram:
     """See ``protobuf._pure_columns.MessageProgram``."""
 
     cdef readonly object plan
+    cdef object columns
     cdef readonly object path
     cdef readonly bint zigzag
     cdef Pf *fields
@@ -166,6 +167,7 @@ cdef class MessageProgram:
     def __cinit__(self, plan, path=None, zigzag=True):
         cdef Py_ssize_t number
         cdef list fields = list(plan.fields), tables = list(plan.tables), layout = list(plan.layout.columns)
+        self.columns = plan.layout.columns
         self.plan, self.path, self.zigzag = plan, None if path is None else tuple(path), zigzag
         self.takes_first = self.path is not None and self.path in ((), (0,))
         self.kept = []
@@ -336,6 +338,12 @@ cdef class MessageProgram:
             self.which[number] = -1
         for number in range(self.field_count):
             self.fields[number].entry_count = 0
+            free_entries(&self.fields[number])
+
+    def entry_room(self):
+        """Return the number of map entries that there is memory for. This is for tests."""
+        cdef Py_ssize_t number
+        return sum([self.fields[number].entry_room for number in range(self.field_count)])
 
     def __dealloc__(self):
         cdef Py_ssize_t number
@@ -940,11 +948,16 @@ cdef int finish_map(Pr *p, Pf *field, int level) noexcept:
             truncate_to(r, r.cols + keys.column, items - 1)
             truncate_to(r, r.cols + field.items, items - 1)
     r.at, r.end = at, end
+    free_entries(field)
+    return FINE
+
+
+cdef inline void free_entries(Pf *field) noexcept:
+    """Give the memory of a large map back."""
     if field.entry_room > KEPT_ENTRIES:
         free(field.entries)
         field.entries = NULL
         field.entry_room = 0
-    return FINE
 
 
 cdef int choose_entries(Pr *p, Pf *field, Pf *keys, Py_ssize_t count, int level) noexcept:

@@ -249,6 +249,77 @@ class TestRules:
         assert read(of, PROTO3, row, paths=("i",), path=path, zigzag=zigzag) == [{"i": 1} if is_read else ...]
 
 
+FLAGS = " ".join(f"optional bool b{n} = {n};" for n in range(1, 101))
+WIDE = f"""
+syntax = "proto3";
+message M {{ repeated Deep many = 1; oneof o {{ Deep deep = 2; int32 n = 3; }} map<int32, int32> map = 4; }}
+message Deep {{ Wide wide = 1; }}
+message Wide {{ {FLAGS} }}
+"""
+
+
+@pytest.mark.parametrize("of", TWINS)
+def test_a_null_of_many_booleans_counts(of: Any) -> None:
+    row = b"\x0a\0" * 20  # each one has a null of 100 booleans
+    assert read(of, WIDE, row, paths=("many",), most=8_000) == [...]
+    assert read(of, WIDE, row, paths=("many",), most=12_000) == [{"many": [{"wide": None}] * 20}]
+
+
+@pytest.mark.parametrize("of", TWINS)
+def test_a_oneof_may_alternate(of: Any) -> None:
+    paths = ("deep.wide.b1", "n")
+    deep = {"deep": {"wide": {"b1": True}}, "n": None}
+    rows = b"\x12\4\x0a\2\x08\1\x18\5" * 9, b"\x18\5\x12\4\x0a\2\x08\1" * 9, b"\x12\0\x18\5\x12\0"
+    found = read(of, WIDE, *rows, paths=paths)
+    assert found == [{"deep": None, "n": 5}, deep, {"deep": {"wide": None}, "n": None}]
+
+
+def test_a_oneof_that_alternates_walks_no_columns_that_have_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    truncate = pure.ColumnsDecoder.truncate_column
+
+    def counted(self: Any, number: int, count: int) -> None:
+        calls.append(number)
+        truncate(self, number, count)
+
+    monkeypatch.setattr(pure.ColumnsDecoder, "truncate_column", counted)
+    read(TWINS[1].values[0], WIDE, b"\x12\0\x18\5" * 50, paths=("deep", "n"))
+    assert len(calls) < 300  # and not 100 for each of 50 messages
+
+
+@pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
+def test_the_memory_of_a_large_map_is_given_back() -> None:
+    layout, plan = columns_of(WIDE, "map")
+    program = native.MessageProgram(plan)
+    decoder = native.ColumnsDecoder(layout.columns)
+    for row in (b"\x22\0" * 5_000, b"\x22\0" * 5_000 + b"\xff"):
+        _, bad = decoder.append([b"\0\0\0\0\1" + row], {1: program})
+        assert (len(bad), program.entry_room()) == (row[-1] == 255, 0)
+
+
+@pytest.mark.parametrize("of", TWINS)
+def test_a_program_of_other_columns_is_refused(of: Any) -> None:
+    columns, program = of
+    layout, _ = columns_of(WIDE, "n")
+    same, plan = columns_of(WIDE, "n")
+    decoder = columns.ColumnsDecoder(layout.columns)
+    rows = [b"\0\0\0\0\1\x18\5"]
+    assert same is not layout
+    assert decoder.append(rows * 2, {1: program(plan)}) == (2, [])
+    for other in ("deep", "map"):
+        with pytest.raises(ValueError, match="of other columns"):
+            decoder.append(rows, {1: program(columns_of(WIDE, other)[1])})
+    assert len(decoder) == 2
+
+
+def test_the_place_of_an_error_is_not_sought_in_a_huge_value() -> None:
+    _, plan = columns_of(WIDE)
+    error = pure.explain(message_program(plan), b"\x0a\0" * 20_000 + b"\xff", 0, 1 << 26)
+    assert str(error) == (
+        "the value is not that of the schema, or too large: the value decodes to more than max_decoded_bytes (67108864)"
+    )
+
+
 def test_recursion_is_refused() -> None:
     text = 'syntax = "proto3"; message M { M next = 1; int32 n = 2; }'
     with pytest.raises(ConfigurationError, match=r"value\.next is a M within a M"):
