@@ -91,7 +91,7 @@ async def start_on_a_new_topic(address: str, prefix: str) -> None:
     consumer = member(address, prefix, prefix)
     await started(consumer, "started")
     async with asyncio.timeout(LONG_S):  # if the broker makes the topic late, the member joins without partitions first
-        while not consumer.assignment():
+        while not consumer.assignment():  # noqa: ASYNC110 - nothing announces it
             await asyncio.sleep(0.1)
     show("assignment", sorted(tp.partition for tp in consumer.assignment()))
     await filled(address, prefix, b"x")
