@@ -8,6 +8,7 @@ connection broken raises. The owner then closes the channel and decides whether 
 from __future__ import annotations
 
 import errno
+import functools
 import itertools
 import math
 import os
@@ -71,7 +72,7 @@ class ChannelSettings:
     client_id: str = ""
     software_version: str = ""
     tls: TlsContexts | None = None
-    sasl: Callable[[], SaslMechanism] | None = None
+    sasl: Callable[[str], SaslMechanism] | None = None  # of the host of the broker
     login_signal: LoginSignal = field(default_factory=LoginSignal)
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
@@ -291,7 +292,7 @@ class Channel:
             client_id=settings.client_id,
             software_version=settings.software_version,
             tls=tls,
-            sasl=settings.sasl,
+            sasl=None if settings.sasl is None else functools.partial(settings.sasl, endpoint.host),
             random=settings.random,
             correlation_ids=settings.correlation_ids,
             max_response_bytes=settings.max_response_bytes,

@@ -83,8 +83,8 @@ class NetworkClient:
             its caller.
         clock: the source of time.
         max_in_flight: the most requests that may wait for a response on one connection. None for no limit.
-        selector, resolver, open_socket, random, sasl: replacements for parts, in tests. ``sasl`` is called to make the
-            mechanism of each authentication.
+        selector, resolver, open_socket, random, sasl: replacements for parts, in tests. ``sasl`` is called with the
+            broker's host to make the mechanism of each authentication.
         correlation_ids: correlation ids of the requests. Clients with the same client id may share one iterator.
         stats: the counters to continue, from a client that this one replaces.
 
@@ -107,7 +107,7 @@ class NetworkClient:
         resolver: Resolver | None = None,
         open_socket: Callable[[int], Any] | None = None,
         random: Callable[[], float] = _random.random,
-        sasl: Callable[[], SaslMechanism] | None = None,
+        sasl: Callable[[str], SaslMechanism] | None = None,
         correlation_ids: Iterator[int] | None = None,
         stats: ChannelStats | None = None,
     ) -> None:
@@ -119,7 +119,11 @@ class NetworkClient:
         tls = _tls(config)  # may raise: nothing is open yet
         self._waker = Waker()
         signal = LoginSignal(self._waker.wake)
-        self._mechanisms = sasl or _sasl(config, signal)
+        try:
+            self._mechanisms = sasl or _sasl(config, signal)
+        except BaseException:  # the mechanism needs a package that is not installed
+            self._waker.close()
+            raise
         sockets: dict[str, Any] = {} if open_socket is None else {"open_socket": open_socket}
         settings = ChannelSettings(
             client_id=config.client_id,
@@ -591,7 +595,7 @@ def _tls(config: ClientConfig) -> TlsContexts | None:
     return TlsContexts(config)
 
 
-def _sasl(config: ClientConfig, signal: LoginSignal) -> Callable[[], SaslMechanism] | None:
+def _sasl(config: ClientConfig, signal: LoginSignal) -> Callable[[str], SaslMechanism] | None:
     if not config.uses_sasl:
         return None
     from pyconsumer.network.sasl import mechanism_factory

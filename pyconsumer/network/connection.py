@@ -21,8 +21,9 @@ Rules
 3. Re-authentication is two more requests in that order. Earlier requests get their responses first. New ones wait.
 4. A method that raises has left the connection unusable: write :meth:`output` once more if that is possible without
    waiting (it may hold a TLS alert), then close.
-5. The first message of SASL may come later: a token that the program's event loop fetches. Then :attr:`awaits_login`
-   is True, and the driver calls :meth:`log_in` again when it has come. It may take as long as the handshake.
+5. The first message of SASL may come later: a token that the program's event loop fetches, or a ticket of Kerberos.
+   Then :attr:`awaits_login` is True, and the driver calls :meth:`log_in` again when it has come. It may take as long as
+   the handshake.
 6. Until READY a frame is at most 1 MiB: the peer may not be a Kafka broker at all.
 """
 
@@ -517,7 +518,7 @@ class Connection:
 
         Raises:
             AuthenticationError: the program has no credentials.
-            KafkaConnectionError: the program has no new credentials for a connection in use.
+            KafkaConnectionError: the program has no new credentials for a connection in use, or none can be had now.
         """
         assert self._mechanism is not None
         first = self._guarded(self._mechanism.first)
@@ -529,6 +530,9 @@ class Connection:
         """Return the error for a stage that took longer than ``timeout`` seconds."""
         if not self.awaits_login:
             return self.lost(f"no response within {timeout:g} s")
+        awaited = getattr(self._mechanism, "awaited", None)
+        if awaited is not None:
+            return self.lost(f"after {timeout:g} s {awaited}")
         late = TimeoutError(f"no token within {timeout:g} s")
         error: KafkaError
         if self.state is State.REAUTHENTICATING:
@@ -563,6 +567,8 @@ class Connection:
             return step()
         except AuthenticationError as error:
             raise self._refused(str(error)) from error
+        except KafkaConnectionError as error:  # nobody has refused anything: no KDC can be reached
+            raise self.lost(str(error)) from error
         except Exception as error:  # a token provider is user code
             if self.state is State.REAUTHENTICATING:  # nobody has refused anything: a new connection asks it again
                 raise self.lost(f"no new credentials: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""SASL mechanisms (PLAIN, SCRAM, OAUTHBEARER), and the choice of one by the settings.
+"""SASL mechanisms (PLAIN, SCRAM, OAUTHBEARER), and the choice of one by the settings. GSSAPI is in :mod:`.gssapi`.
 
 The exchange of messages is in :mod:`.connection`.
 
@@ -166,16 +166,16 @@ class MechanismFactory:
     """Makes the mechanism for each authentication of one client. Close it with the client.
 
     Args:
-        make: returns a new mechanism.
+        make: returns a new mechanism for a broker, whose host it is given.
         login: what the client shares with others, such as a thread that fetches tokens. It has a method ``close``.
     """
 
-    def __init__(self, make: Callable[[], SaslMechanism], login: Any = None) -> None:
+    def __init__(self, make: Callable[[str], SaslMechanism], login: Any = None) -> None:
         self._make = make
         self._login = login
 
-    def __call__(self) -> SaslMechanism:
-        return self._make()
+    def __call__(self, host: str = "") -> SaslMechanism:
+        return self._make(host)
 
     def close(self) -> None:
         """Leave what is shared with other clients. This takes no lock, since finalizers call it."""
@@ -195,22 +195,27 @@ def mechanism_factory(config: ClientConfig, arrived: Callable[[], object] = lamb
     if not config.uses_sasl:
         return None
     if config.sasl_mechanism_factory is not None:
-        return MechanismFactory(config.sasl_mechanism_factory)
+        own = config.sasl_mechanism_factory
+        return MechanismFactory(lambda _: own())
     name = config.sasl_mechanism
+    if name == "GSSAPI":
+        from pyconsumer.network.kerberos import Kerberos
+
+        return MechanismFactory(Kerberos(config, arrived).login)
     if name == "OAUTHBEARER":
         extensions, provider = config.sasl_oauthbearer_extensions, config.sasl_oauth_token_provider
         if provider is not None:
-            return MechanismFactory(lambda: OAuthBearer(provider, arrived, extensions))
+            return MechanismFactory(lambda _: OAuthBearer(provider, arrived, extensions))
         from pyconsumer.network.tokens import join_login
 
         login = join_login(config)
-        return MechanismFactory(lambda: OAuthBearer(login, arrived, extensions), login)
+        return MechanismFactory(lambda _: OAuthBearer(login, arrived, extensions), login)
     username, password = config.sasl_plain_username or "", config.sasl_plain_password or ""
     if name == "PLAIN":
-        return MechanismFactory(lambda: Plain(username, password))
+        return MechanismFactory(lambda _: Plain(username, password))
     if name in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         by_token = config.sasl_scram_tokenauth
-        return MechanismFactory(lambda: Scram(name, username, password, by_token=by_token))
+        return MechanismFactory(lambda _: Scram(name, username, password, by_token=by_token))
     raise ConfigurationError(f"sasl_mechanism {name} is not supported")
 
 

@@ -337,6 +337,12 @@ class ClientConfig(Config):
     sasl_scram_tokenauth: bool
     sasl_jaas_config: Login | None
     sasl_oauth_token_provider: Any
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: Any
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
+    sasl_kerberos_ticket_cache: str | None
     sasl_oauthbearer_token_endpoint_url: str | None
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: str | None

@@ -47,7 +47,6 @@ CLIENT_NAMES: Final[Mapping[str, str]] = {
     "ssl_engine_id": "leave it out; give an ssl.SSLContext as ssl_context",
     "https_ca_pem": "write it to a file for https.ca.location (sasl_oauthbearer_cafile)",
     "oauth_cb": "give an object with a method token() as sasl_oauth_token_provider",
-    "sasl_kerberos_service_name": "Kerberos (GSSAPI) is not there",
     "debug": _LOGGING,
     "log_level": _LOGGING,
     "log_cb": _LOGGING,

@@ -19,6 +19,7 @@ _MECHANISMS: Final = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "Krb5LoginModule": ("GSSAPI",),
 }
 _NAMED_LOGIN: Final = ("username", "password")
 
@@ -44,7 +45,7 @@ class Login(NamedTuple):
 def parse_jaas(text: str) -> Login:
     """Read ``...PlainLoginModule required username="u" password="p";``.
 
-    ScramLoginModule and OAuthBearerLoginModule work, too, and so does any package.
+    ScramLoginModule, OAuthBearerLoginModule and Krb5LoginModule work, too, and so does any package.
 
     The errors never show a part of the value, because in a malformed value any word may be a password.
 
@@ -56,8 +57,8 @@ def parse_jaas(text: str) -> Login:
     mechanisms = _MECHANISMS.get(module)
     if mechanisms is None:
         raise ConfigurationError(
-            "the login modules that can be used are PlainLoginModule, ScramLoginModule and"
-            " OAuthBearerLoginModule, but the value begins with another name"
+            "the login modules that can be used are PlainLoginModule, ScramLoginModule,"
+            " OAuthBearerLoginModule and Krb5LoginModule, but the value begins with another name"
         )
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS or tokens[-1] != ";":
         raise _malformed()
@@ -73,10 +74,38 @@ def parse_jaas(text: str) -> Login:
         if any(name.startswith("unsecuredLogin") for name in given):
             raise ConfigurationError("unsecured tokens are not made: anyone could make them")
         return Login(mechanisms, given)
+    if module == "Krb5LoginModule":
+        return Login(mechanisms, _kerberos(given))
     missing = [name for name in _NAMED_LOGIN if name not in given]
     if missing:
         raise ConfigurationError(f"the login module is given no {' and no '.join(missing)}")
     return Login(mechanisms, given)
+
+
+def _kerberos(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a login by Kerberos that have a meaning here: where tickets come from, and whose."""
+
+    def says(name: str) -> bool:
+        return given.get(name, "false").lower() == "true"
+
+    if given.get("isInitiator", "true").lower() == "false":
+        raise ConfigurationError("isInitiator=false is for brokers: a client begins the login")
+    wanted = {"serviceName", "principal"}
+    if says("useKeyTab"):
+        if "keyTab" not in given or "principal" not in given:
+            raise ConfigurationError("useKeyTab=true needs keyTab and principal")
+        wanted.add("keyTab")
+    elif says("useTicketCache"):
+        wanted.add("ticketCache")
+    else:
+        raise ConfigurationError(
+            "Krb5LoginModule needs useKeyTab=true with keyTab and principal, or useTicketCache=true: nobody is asked"
+            " for a password"
+        )
+    found = {name: text for name, text in given.items() if name in wanted}
+    if "keyTab" in found:
+        found["keyTab"] = re.sub(r"^(?:FILE|file):(?://(?=/))?", "", found["keyTab"])
+    return found
 
 
 def _tokens(text: str) -> list[str]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SASL_MECHANISMS", "SECURITY_SETTINGS", "ExtensionPairs", "PemText", "finish_security"]
 
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 """SASL mechanisms that a client can use."""
 
 _PEM: Final = b"-----BEGIN "
@@ -171,6 +171,19 @@ class _Named(Function):
         except Exception as error:
             raise ValueError(f"it cannot be loaded: {type(error).__name__}") from None
         return found
+
+
+class _ServiceName(Kind):
+    """The name of a service: text, or a ``gssapi.Name``."""
+
+    type_text = "object"  # which spares type checkers the package
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return Text().check(value)
+        if callable(getattr(value, "canonicalize", None)):
+            return value
+        raise TypeError(f"it must be text or a gssapi.Name, not {value!r}")
 
 
 class _Url(Text):
@@ -379,7 +392,8 @@ _SASL: Final = (
         "sasl_jaas_config",
         None,
         _Jaas(),
-        "Java's login: PlainLoginModule, ScramLoginModule (with `tokenauth`) or OAuthBearerLoginModule.",
+        "Java's login: PlainLoginModule, ScramLoginModule (with `tokenauth`), OAuthBearerLoginModule or"
+        " Krb5LoginModule.",
         secret=True,
     ),
     Setting(
@@ -389,6 +403,47 @@ _SASL: Final = (
         "For OAUTHBEARER: an object with `token() -> str`, or a function, that returns a valid JWT. In text it is an"
         " import path, such as `my_logins:Provider`.",
         secret=True,  # a token given by mistake instead
+    ),
+)
+
+_KERBEROS: Final = (
+    Setting(
+        "sasl_kerberos_service_name",
+        "kafka",
+        Text(),
+        "For GSSAPI: the brokers' name in Kerberos, without host and realm. Java's client has no default.",
+    ),
+    Setting(
+        "sasl_kerberos_domain_name",
+        None,
+        Text(nullable=True),
+        "For GSSAPI: the host in the brokers' name, instead of the host of each broker's address.",
+    ),
+    Setting(
+        "sasl_kerberos_name",
+        None,
+        _ServiceName(nullable=True),
+        "For GSSAPI: the brokers' whole name, such as `kafka@host` or `kafka/host@EXAMPLE.COM`, or a `gssapi.Name`."
+        " The two settings above have no effect then.",
+    ),
+    Setting(
+        "sasl_kerberos_principal",
+        None,
+        Text(nullable=True),
+        "For GSSAPI: the client's own name, such as `alice@EXAMPLE.COM`. By default that of the ticket cache.",
+    ),
+    Setting(
+        "sasl_kerberos_keytab",
+        None,
+        File(nullable=True),
+        "For GSSAPI: file with the client's key. With it the client gets tickets by itself.",
+    ),
+    Setting(
+        "sasl_kerberos_ticket_cache",
+        None,
+        Text(nullable=True),
+        "For GSSAPI: the ticket cache of `kinit`, such as `FILE:/tmp/krb5cc_1000`. By default the one that `KRB5CCNAME`"
+        " or krb5.conf names.",
     ),
 )
 
@@ -575,6 +630,7 @@ SECURITY_SETTINGS: Final = (
     ),
     *_TLS,
     *_SASL,
+    *_KERBEROS,
     *_OIDC,
 )
 """The settings of TLS and SASL that every client has."""
@@ -692,6 +748,8 @@ def _finish_login(values: dict[str, Any], given: frozenset[str]) -> None:
         raise ConfigurationError(f"sasl_scram_tokenauth: a delegation token is for SCRAM, not for {mechanism}")
     if mechanism == "OAUTHBEARER":
         _finish_tokens(values)
+    elif mechanism == "GSSAPI":
+        _finish_kerberos(values)
     elif values["sasl_plain_username"] is None or values["sasl_plain_password"] is None:
         raise ConfigurationError(f"sasl_mechanism {mechanism} needs sasl_plain_username and sasl_plain_password")
 
@@ -703,7 +761,12 @@ _OPTIONS: Final = {
     "clientId": "sasl_oauthbearer_client_credentials_client_id",
     "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
     "scope": "sasl_oauthbearer_scope",
+    "serviceName": "sasl_kerberos_service_name",
+    "principal": "sasl_kerberos_principal",
+    "ticketCache": "sasl_kerberos_ticket_cache",
 }
+#: Of these a setting with another value is an error. Of OAUTHBEARER the setting comes first, as in Java.
+_ONE_VALUE: Final = ("sasl_plain_username", "sasl_plain_password", "sasl_kerberos_service_name")
 
 
 def _take_login(values: dict[str, Any], login: Login, given: frozenset[str]) -> None:
@@ -717,11 +780,16 @@ def _take_login(values: dict[str, Any], login: Login, given: frozenset[str]) -> 
     for option, name in _OPTIONS.items():
         if option not in login.options:
             continue
-        if name in ("sasl_plain_username", "sasl_plain_password") and name in given:
+        if name in _ONE_VALUE and name in given:
             if values[name] != login.options[option]:
                 raise ConfigurationError(f"{name} and sasl.jaas.config give two values")
-        elif name not in given:  # of OAUTHBEARER the setting comes first, as in Java
+        elif name not in given:
             values[name] = login.options[option]
+    if login.options.get("keyTab") and "sasl_kerberos_keytab" not in given:
+        try:
+            values["sasl_kerberos_keytab"] = File().check(login.options["keyTab"])
+        except ValueError as error:
+            raise ConfigurationError(f"sasl.jaas.config: keyTab: {error}") from None
     if login.tokenauth:
         values["sasl_scram_tokenauth"] = True
     prefix = "extension_"
@@ -734,6 +802,20 @@ def _take_login(values: dict[str, Any], login: Login, given: frozenset[str]) -> 
             }
         except ValueError as error:
             raise ConfigurationError(f"sasl.jaas.config: an extension is wrong: {error}") from None
+
+
+def _finish_kerberos(values: Mapping[str, Any]) -> None:
+    """Check where tickets come from: a keytab with the name of its principal, or a ticket cache."""
+    if values["sasl_kerberos_keytab"] is None:
+        return
+    if values["sasl_kerberos_ticket_cache"] is not None:
+        raise ConfigurationError(
+            "sasl_kerberos_keytab and sasl_kerberos_ticket_cache are both given: both give tickets"
+        )
+    if values["sasl_kerberos_principal"] is None:
+        raise ConfigurationError(
+            "sasl_kerberos_keytab needs sasl_kerberos_principal: a keytab may have keys of several"
+        )
 
 
 def _finish_tokens(values: dict[str, Any]) -> None:

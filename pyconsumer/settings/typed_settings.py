@@ -177,10 +177,10 @@ class ClientSettings(TypedDict, total=False):
     ssl_protocol: Literal["TLS", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"] | None
     """The newest version of TLS that may be used. ``TLS`` is the newest that there is."""
 
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None
     """SASL mechanism to authenticate with."""
 
-    sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None
+    sasl_mechanisms: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None
     """The same as ``sasl_mechanism``."""
 
     sasl_mechanism_factory: Callable[[], SaslMechanism] | None
@@ -204,11 +204,34 @@ class ClientSettings(TypedDict, total=False):
     """User name and password are those of a delegation token (KIP-48), for SCRAM."""
 
     sasl_jaas_config: str | None
-    """Java's login: PlainLoginModule, ScramLoginModule (with ``tokenauth``) or OAuthBearerLoginModule."""
+    """Java's login: PlainLoginModule, ScramLoginModule (with ``tokenauth``), OAuthBearerLoginModule or Krb5LoginModule.
+    """
 
     sasl_oauth_token_provider: Callable[[], str] | TokenProvider | None
     """For OAUTHBEARER: an object with ``token() -> str``, or a function, that returns a valid JWT. In text it is an
     import path, such as ``my_logins:Provider``.
+    """
+
+    sasl_kerberos_service_name: str
+    """For GSSAPI: the brokers' name in Kerberos, without host and realm. Java's client has no default."""
+
+    sasl_kerberos_domain_name: str | None
+    """For GSSAPI: the host in the brokers' name, instead of the host of each broker's address."""
+
+    sasl_kerberos_name: object | None
+    """For GSSAPI: the brokers' whole name, such as ``kafka@host`` or ``kafka/host@EXAMPLE.COM``, or a ``gssapi.Name``.
+    The two settings above have no effect then.
+    """
+
+    sasl_kerberos_principal: str | None
+    """For GSSAPI: the client's own name, such as ``alice@EXAMPLE.COM``. By default that of the ticket cache."""
+
+    sasl_kerberos_keytab: str | os.PathLike[str] | None
+    """For GSSAPI: file with the client's key. With it the client gets tickets by itself."""
+
+    sasl_kerberos_ticket_cache: str | None
+    """For GSSAPI: the ticket cache of ``kinit``, such as ``FILE:/tmp/krb5cc_1000``. By default the one that
+    ``KRB5CCNAME`` or krb5.conf names.
     """
 
     sasl_oauthbearer_token_endpoint_url: str | None

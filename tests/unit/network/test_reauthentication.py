@@ -39,7 +39,7 @@ class Bench:
 
     def __init__(self) -> None:
         nothing: Any = Nothing()
-        settings = ChannelSettings(sasl=lambda: Plain("u", "p"))
+        settings = ChannelSettings(sasl=lambda _: Plain("u", "p"))
         names = NameService(lambda: None)
         self.completed = CompletedRequests()
         self.pool = ConnectionPool(
@@ -63,7 +63,7 @@ class Bench:
             "b:9092", self.node, lookup, settings, nothing, self.pool.stats, handshake_timeout=30.0
         )
         channel._socket, channel._events = nothing, 1
-        self.connection = channel.connection = Connection("b:9092", sasl=settings.sasl)
+        self.connection = channel.connection = Connection("b:9092", sasl=lambda: Plain("u", "p"))
         self.now = 0.0
         self.connection.connected(0.0)
         self.answer(api_versions_response())

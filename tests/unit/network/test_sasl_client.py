@@ -111,7 +111,7 @@ def test_a_mechanism_of_the_users_own(sasl_broker: ScriptedBroker, make_client: 
         def respond(self, challenge: bytes) -> bytes | None:
             return None
 
-    client = make_client(metadata=None, sasl=Own)
+    client = make_client(metadata=None, sasl=lambda host: Own())
     assert ask(client, sasl_broker).error_code == 0
     (handshake,) = [r.message for r in sasl_broker.received if r.api_key == ApiKey.SASL_HANDSHAKE]
     assert handshake.mechanism == "OWN"

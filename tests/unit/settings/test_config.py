@@ -401,7 +401,7 @@ def test_a_first_pause_above_the_longest_makes_the_backoff_fixed_and_two_given_o
         ({"security_protocol": "SASL_SSL"}, "needs sasl_mechanism"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "needs sasl_plain_username"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauth_token_provider"),
-        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "must be one of PLAIN"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "KERBEROS"}, "must be one of PLAIN"),
         ({"security_protocol": "SSL", "ssl_keyfile": __file__}, "without ssl_certfile"),
         ({"security_protocol": "TLS"}, "must be one of PLAINTEXT"),
         ({"api_version": (2, 0)}, "negotiated"),

@@ -12,6 +12,7 @@ from pyconsumer.settings.jaas import parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -23,7 +24,10 @@ def test_quotes_in_passwords() -> None:
     ("text", "message"),
     [
         ("", "login modules that can be used"),
-        ('com.sun.security.auth.module.Krb5LoginModule required keyTab="x";', "begins with another name"),
+        ('com.sun.security.auth.module.LdapLoginModule required userFilter="x";', "begins with another name"),
+        (f'{KERBEROS} required keyTab="s3cret" principal="s3cret";', "needs useKeyTab=true with keyTab and principal"),
+        (f'{KERBEROS} required useKeyTab=true keyTab="s3cret";', "needs keyTab and principal"),
+        (f"{KERBEROS} required useTicketCache=true isInitiator=false;", "isInitiator=false is for brokers"),
         (f'{PLAIN} required username="u" password="s3cret"', "with the semicolon"),
         (f'{PLAIN} username="u" password="s3cret";', "with the semicolon"),
         (f'{PLAIN} required username "s3cret" password;', "with the semicolon"),
@@ -51,6 +55,28 @@ def test_a_login_by_tokens_has_the_options_of_javas_client() -> None:
     assert login.mechanisms == ("OAUTHBEARER",)
     assert login.options["clientSecret"] == "s3cret"
     assert "s3cret" not in repr(login)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (
+            "useKeyTab=true storeKey=true keyTab='/etc/a.keytab' principal='alice@EXAMPLE.COM' ticketCache='/tmp/cc'",
+            {"keyTab": "/etc/a.keytab", "principal": "alice@EXAMPLE.COM"},
+        ),
+        ("useKeyTab=TRUE keyTab='FILE:/etc/a.keytab' principal=a", {"keyTab": "/etc/a.keytab", "principal": "a"}),
+        ("useKeyTab=true keyTab='file:///etc/a.keytab' principal=a", {"keyTab": "/etc/a.keytab", "principal": "a"}),
+        (
+            "useTicketCache=true renewTGT=true ticketCache='/tmp/cc' keyTab='/etc/a.keytab' serviceName=brokers",
+            {"ticketCache": "/tmp/cc", "serviceName": "brokers"},
+        ),
+        ("useTicketCache=true", {}),
+    ],
+)
+def test_a_login_by_kerberos_says_where_tickets_come_from(options: str, found: dict[str, str]) -> None:
+    login = parse_jaas(f"{KERBEROS} required {options};")
+    assert login.mechanisms == ("GSSAPI",)
+    assert login.options == found
 
 
 def test_no_part_of_a_malformed_value_is_shown() -> None:
