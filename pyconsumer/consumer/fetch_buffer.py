@@ -280,7 +280,7 @@ class FetchBuffer:
             if taken:
                 fetch.state.note_taken()
             fetch.state.advance(fetch.next_offset, fetch.cursor.last_leader_epoch)
-            self._advance(fetch)
+            self._advance(fetch, hidden=not taken)
         self._prefetched = None
         return fetch.topic_partition, taken
 
@@ -530,6 +530,12 @@ class FetchBuffer:
                     marks.all.append((position, None if hidden else marks.waiting[0]))
                     if len(marks.all) > MOST_MARKS:
                         marks.thin()
+        if not hidden:
+            polls = state.polls  # no call of Python for each poll, as above
+            if not polls[0]:
+                polls[2] = offset
+            polls[0] += 1
+            polls[1] += offset
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))

@@ -326,11 +326,15 @@ class Fetcher:
                 failed.append((tp, data))
                 progress |= self._on_error(state, data.error_code, offset, planned.node_id)
             else:
+                if state.polls[0]:
+                    self._metrics.settle_polls(state)
                 state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
                 if data.preferred_read_replica >= 0:
                     self._prefer_replica(state, data.preferred_read_replica, planned.node_id)
                 if not records:
                     continue
+                if state.counters is None:
+                    state.start_counters(self._metrics.windows, response.received_at)
                 if type(records) is memoryview and (frame is None or frame.memory is not records.obj):
                     frame = Frame(records.obj)  # type: ignore[arg-type]
                 if read_committed:

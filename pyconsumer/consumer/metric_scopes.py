@@ -171,7 +171,7 @@ class ConsumerScopes:
         found = _NOTHING
         for state in self._states():
             lag = self._lag(state)
-            found = max(found, _NOTHING if lag is None else lag, _peak(state, "largest_lag", now))
+            found = max(found, _NOTHING if lag is None else lag, self._peak(state, "largest_lag", now))
         return None if found == _NOTHING else found
 
     def _lag_time(self, state: TopicPartitionState, wall_ms: int) -> float | None:
@@ -186,8 +186,12 @@ class ConsumerScopes:
         return max(ages, default=None)
 
     def _lead_min(self, now: float) -> float:
-        found = max((_peak(state, "smallest_lead", now) for state in self._states()), default=_NOTHING)
+        found = max((self._peak(state, "smallest_lead", now) for state in self._states()), default=_NOTHING)
         return NO_SAMPLE if found == _NOTHING else -found
+
+    def _peak(self, state: TopicPartitionState, field: str, now: float) -> float:
+        counters = self._metrics.partition_counters(state)
+        return _NOTHING if counters is None else counters.reading(now).peaks[field]
 
     def _topics(self) -> Iterable[Scope]:
         assigned = {state.topic_partition.topic for state in self._states()}
@@ -207,7 +211,7 @@ class ConsumerScopes:
                 "lead": _constant(state.lead()),
                 "replica": _constant(state.preferred_replica),
             }
-            counters = state.counters
+            counters = self._metrics.partition_counters(state)
             found: dict[str, Sequence[Readable]] = {} if counters is None else {"partition": [counters]}
             yield Scope((topic, str(partition)), found, gauges)
 
@@ -218,8 +222,3 @@ def _ago(then: float, now: float) -> float:
 
 def _constant(value: float | None) -> Gauge:
     return lambda now: value
-
-
-def _peak(state: TopicPartitionState, field: str, now: float) -> float:
-    counters = state.counters
-    return _NOTHING if counters is None else counters.reading(now).peaks[field]

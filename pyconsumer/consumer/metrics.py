@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING, ClassVar
 
 from pyconsumer.consumer.record_counters import TopicCounters
-from pyconsumer.metrics.windows import Counters, Timing, Windows
+from pyconsumer.metrics.windows import Counters, Readable, Timing, Windows
 
 if TYPE_CHECKING:
+    from pyconsumer.consumer.partition_state import TopicPartitionState
     from pyconsumer.consumer.subscription_state import SubscriptionState
     from pyconsumer.structs import TopicPartition
 
@@ -99,7 +100,6 @@ class ConsumerMetrics(Counters):
     __slots__ = (
         *TOTALS,
         *PEAKS,
-        "_latest_at",
         "_read_committed",
         "_subscriptions",
         "commit_calls",
@@ -131,7 +131,7 @@ class ConsumerMetrics(Counters):
         super().__init__(self.windows, now)
         self.fetch_failures = 0
         self.polls = 0
-        self.last_poll_at = self.last_fetch_at = self._latest_at = -1.0
+        self.last_poll_at = self.last_fetch_at = -1.0
         self.topics: dict[str, TopicCounters] = {}
         self.records_by_topic: dict[str, int] = {}
         self.commit_calls = Timing(self.windows, now)
@@ -153,7 +153,7 @@ class ConsumerMetrics(Counters):
             self.between += gap
             if gap > self.longest_gap:
                 self.longest_gap = gap
-        self.last_poll_at = self._latest_at = now
+        self.last_poll_at = now
         self.polls += 1
 
     def on_fetch(self, latency: float, sizes: Mapping[str, int], throttle_ms: int, now: float) -> None:
@@ -167,7 +167,7 @@ class ConsumerMetrics(Counters):
         """
         if now >= self.ends_at:
             self.begin_window(now)
-        self._latest_at = self.last_fetch_at = now
+        self.last_fetch_at = now
         self.fetches += 1
         self.fetch_latency += latency
         if latency > self.longest_fetch:
@@ -195,13 +195,12 @@ class ConsumerMetrics(Counters):
         self.fetch_failures += 1
 
     def on_records(self, tp: TopicPartition, count: int) -> None:
-        """Count records of a partition that were returned, and its lag."""
+        """Count records of a partition that were returned."""
         self.on_polled({tp: range(count)})
 
     def on_polled(self, polled: Mapping[TopicPartition, Sized]) -> None:
-        """Count the records of a poll, and the lags of their partitions."""
-        now, by_topic = self._latest_at, self.records_by_topic  # a poll may have waited for a long time
-        states = {} if self._subscriptions is None else self._subscriptions.by_partition
+        """Count the records of a poll."""
+        by_topic = self.records_by_topic
         topic, count = "", 0
         for tp, records in polled.items():
             if tp[0] is not topic:  # those of a topic come together, as a rule
@@ -210,22 +209,37 @@ class ConsumerMetrics(Counters):
                     self.records += count
                 topic, count = tp[0], 0
             count += len(records)
-            state = states.get(tp)
-            if state is not None:
-                counters = state.counters or state.start_counters(self.windows, now)
-                position, start = state.position, state.log_start_offset
-                end = state.last_stable_offset if self._read_committed else state.high_watermark
-                if position is not None and end >= 0:
-                    counters.returned(
-                        end - position if end > position else 0, position - start if position > start else 0, now
-                    )
         if count:
             by_topic[topic] = by_topic.get(topic, 0) + count
             self.records += count
 
+    def settle_polls(self, state: TopicPartitionState) -> None:
+        """Count the lags of the polls since the last call, before the ends of the partition's log change."""
+        polls = tuple(state.polls)
+        state.polls[:] = (0, 0, 0)  # first, so that a reader never sees them twice
+        counters = state.counters
+        if counters is not None:
+            if counters.ends_at < self.ends_at:  # the polls are of the client's current window
+                counters.roll(self.ends_at - self.windows.seconds)
+            counters.polled(polls, state.end(read_committed=self._read_committed), state.log_start_offset)
+
+    def partition_counters(self, state: TopicPartitionState) -> Readable | None:
+        """Return the counters of a partition with its latest polls, for a reader. None before its first records."""
+        counters = state.counters
+        if counters is None:
+            return None
+        end = state.end(read_committed=self._read_committed)
+        return counters.with_polls(state.polls, end, state.log_start_offset, self.counts_at)
+
     def begin_window(self, now: float) -> None:
         """Begin a window, and forget the topics of which no partition is assigned."""
-        assigned = {tp[0] for tp in list(self._subscriptions.by_partition)} if self._subscriptions is not None else None
+        assigned = None
+        if self._subscriptions is not None:
+            states = list(self._subscriptions.by_partition.values())
+            assigned = {state.topic_partition[0] for state in states}
+            for state in states:
+                if state.polls[0]:
+                    self.settle_polls(state)
         for topic, counters in list(self.topics.items()):
             counters.take_records(self.records_by_topic.get(topic, 0))
             counters.roll(now)

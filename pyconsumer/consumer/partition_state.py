@@ -152,6 +152,9 @@ class TopicPartitionState:
         topic_id: the id of the topic to which the position belongs. Zeros if unknown. See :mod:`.topic_ids`.
         committed: the committed offset, as far as this consumer knows it. -1 if it knows none. Any thread may set it.
         lag_marks: the timestamps of uncommitted records. None until records have arrived.
+        polls: of the polls that :attr:`counters` do not have yet: their number, the sum of the positions after them,
+            and the first of these positions. The buffer adds to it, without a call for each poll.
+        counters: of lag and lead. None until records have arrived.
         stored: the offset to commit that the application has stored, or None. It is used if positions are not
             committed.
     """
@@ -175,6 +178,7 @@ class TopicPartitionState:
         "offset_epoch",
         "paused",
         "pending_revocation",
+        "polls",
         "position",
         "position_leader",
         "preferred_replica",
@@ -215,12 +219,16 @@ class TopicPartitionState:
         self.stored: OffsetAndMetadata | None = None
         self.committed = -1
         self.lag_marks: LagMarks | None = None
-        self.counters: PartitionCounters | None = None  # since the first record
+        self.counters: PartitionCounters | None = None
+        self.polls = [0, 0, 0]
+
+    def end(self, *, read_committed: bool) -> int:
+        """Return the offset at which the readable records end, -1 if unknown. Any thread may call this."""
+        return self.last_stable_offset if read_committed else self.high_watermark
 
     def lag(self, *, read_committed: bool) -> int | None:
         """Return how many readable records follow the position, or None if unknown. Any thread may call this."""
-        end = self.last_stable_offset if read_committed else self.high_watermark
-        position = self.position
+        end, position = self.end(read_committed=read_committed), self.position
         return None if end < 0 or position is None else max(0, end - position)
 
     def lead(self) -> int | None:
@@ -269,7 +277,7 @@ class TopicPartitionState:
                 self.lag_marks.thin()
 
     def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
-        """Return new counters of the partition's lag, because its first records have been returned."""
+        """Return new counters of the partition's lag, because its first records have arrived."""
         self.counters = PartitionCounters(windows, now)
         return self.counters
 
@@ -346,6 +354,7 @@ class TopicPartitionState:
         """Forget the stored offset and the offsets of the log, because the partition has a new log."""
         self.stored = None
         self.committed, self.lag_marks = -1, None
+        self.polls[:] = 0, 0, 0
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.forget_preferred_replica()
 
@@ -385,6 +394,7 @@ class TopicPartitionState:
         self._update_fetchable()
         self.fetch_epoch = fetch_epoch
         self.counters = self.lag_marks = None
+        self.polls[:] = 0, 0, 0
 
     def mark_pending_revocation(self) -> None:
         """Stop fetching and returning records, because the partition is about to be revoked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from pyconsumer.metrics.windows import Counters, Readable, Reading
@@ -51,8 +52,57 @@ class TopicCounters(Counters):
         return _WithRecords(self, records)
 
 
+class _WithPolls:
+    """A partition's counters with the polls that are not added to them yet."""
+
+    def __init__(
+        self,
+        counters: PartitionCounters,
+        polls: Sequence[int],
+        end: int,
+        start: int,
+        counts_at: Callable[[float], bool],
+    ) -> None:
+        self._counters, self._polls, self._end, self._start = counters, polls, end, start
+        self._counts_at = counts_at
+
+    def reading(self, now: float) -> Reading:
+        found = self._counters.reading(now)
+        polls = tuple(self._polls)  # after the counters: a poll that is added meanwhile must not count twice
+        if not polls[0] or self._end < 0 or not self._counts_at(now):
+            return found
+        lag, lead, largest, smallest = _lags(polls, self._end, self._start)
+        more = {"count": polls[0], "lag": lag, "lead": lead}
+        peaks = found.peaks
+        return found._replace(
+            totals={name: total + more[name] for name, total in found.totals.items()},
+            growth={name: growth + more[name] for name, growth in found.growth.items()},
+            peaks={
+                "largest_lag": max(peaks["largest_lag"], largest),
+                "smallest_lead": max(peaks["smallest_lead"], -smallest),
+            },
+        )
+
+
+def _lags(polls: Sequence[int], end: int, start: int) -> tuple[int, int, int, int]:
+    """Return the sums of the lags and leads after polls, the largest lag and the smallest lead.
+
+    The position only grows between two changes of the ends, so those of the first poll are the extremes.
+    """
+    count, positions, first = polls
+    return (
+        max(0, count * end - positions),
+        max(0, positions - count * start),
+        max(0, end - first),
+        max(0, first - start),
+    )
+
+
 class PartitionCounters(Counters):
     """The lag and the lead of one partition after each poll that returned records of it.
+
+    A poll only adds to :attr:`.TopicPartitionState.polls`. The ends of the log change with a response, and the polls
+    before it are added here then.
 
     Attributes:
         smallest_lead: negative, so that it is a peak.
@@ -68,14 +118,29 @@ class PartitionCounters(Counters):
     largest_lag: float
     smallest_lead: float
 
-    def returned(self, lag: int, lead: int, now: float) -> None:
-        """Count a poll."""
-        if now >= self.ends_at:
-            self.roll(now)
-        self.count += 1
+    def polled(self, polls: Sequence[int], end: int, start: int) -> None:
+        """Count polls.
+
+        Args:
+            polls: see :attr:`.TopicPartitionState.polls`.
+            end, start: the offsets at which the log ended and began. A negative ``end`` is unknown.
+        """
+        if not polls[0] or end < 0:
+            return
+        lag, lead, largest, smallest = _lags(polls, end, start)
+        self.count += polls[0]
         self.lag += lag
         self.lead += lead
-        if lag > self.largest_lag:
-            self.largest_lag = lag
-        if -lead > self.smallest_lead:
-            self.smallest_lead = -lead
+        if largest > self.largest_lag:
+            self.largest_lag = largest
+        if -smallest > self.smallest_lead:
+            self.smallest_lead = -smallest
+
+    def with_polls(self, polls: Sequence[int], end: int, start: int, counts_at: Callable[[float], bool]) -> Readable:
+        """Return the counters with polls that are not added yet, for a reader.
+
+        Args:
+            polls, end, start: as in :meth:`polled`.
+            counts_at: tells whether the polls still count at a time.
+        """
+        return _WithPolls(self, polls, end, start, counts_at)

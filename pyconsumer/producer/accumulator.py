@@ -275,12 +275,14 @@ class RecordAccumulator:
 
         Waiting batches grow beyond ``batch_size``, so bytes are counted.
         """
-        found = {}
-        for tp in self._busy:
-            if tp.topic == topic:
-                size = sum(batch.memory for batch in self._queues[tp].batches)
-                if size >= self._batch_size:
-                    found[tp.partition] = size // max(1, self._batch_size)
+        found: dict[int, int] = {}
+        queues, full = self._queues, max(1, self._batch_size)
+        for tp in self._busy:  # for each batch that is begun, so no more than is needed
+            if tp[0] == topic:
+                batches = queues[tp].batches
+                size = batches[0].memory if len(batches) == 1 else sum([batch.memory for batch in batches])
+                if size >= full:
+                    found[tp[1]] = size // full
         return found
 
     def ready_at(self, tp: TopicPartition) -> float | None:
@@ -289,8 +291,17 @@ class RecordAccumulator:
         None if no batch waits, or one is in flight.
         """
         queue = self._queues[tp]
-        if queue.muted or not queue.batches:
-            return None
+        return None if queue.muted or not queue.batches else self._due_at(queue)
+
+    def is_due(self, tp: TopicPartition, now: float) -> bool:
+        """Return whether the first waiting batch of a partition waits for its node, not for more records or a pause.
+
+        It also does while another batch of the partition is in flight.
+        """
+        queue = self._queues[tp]
+        return bool(queue.batches) and self._due_at(queue) <= now
+
+    def _due_at(self, queue: _Queue) -> float:
         first = queue.batches[0]
         if first.attempts:
             return first.retry_at

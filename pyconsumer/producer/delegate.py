@@ -93,7 +93,7 @@ class ProducerDelegate:
     Args:
         config: the settings, including a client id.
         clock: the clock of all deadlines.
-        future_class: as in :meth:`open`.
+        takes_text, future_class: as in :meth:`open`.
 
     Attributes:
         config, clock: the arguments.
@@ -118,6 +118,7 @@ class ProducerDelegate:
         key_serializer: Serializer[Any] | None,
         value_serializer: Serializer[Any] | None,
         clock: Clock | None,
+        takes_text: bool = True,
         future_class: type[FutureRecordMetadata] | None = None,
     ) -> Self:
         """Check the settings, and start a producer with them.
@@ -126,6 +127,7 @@ class ProducerDelegate:
             configs, settings: the arguments of the public class. ``settings`` take precedence.
             key_serializer, value_serializer: they take precedence over both, unless they are None.
             clock: the source of time. By default the machine's clock.
+            takes_text: False if ``append`` refuses text, which :mod:`pyconsumer.compat` checks first.
             future_class: the class of the futures of ``send``, None for ours. :mod:`pyconsumer.compat` has another one.
 
         Raises:
@@ -139,10 +141,14 @@ class ProducerDelegate:
             options["value_serializer"] = value_serializer
         config = PRODUCER_SETTINGS.build(options)
         report_missing()
-        return cls(config, clock or SystemClock(), future_class)
+        return cls(config, clock or SystemClock(), takes_text, future_class)
 
     def __init__(
-        self, config: ProducerConfig, clock: Clock, future_class: type[FutureRecordMetadata] | None = None
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        takes_text: bool = True,
+        future_class: type[FutureRecordMetadata] | None = None,
     ) -> None:
         if not config.client_id:
             name = config.transactional_id or f"{os.getpid()}-{id(self) & 0xFFFF:x}"
@@ -174,6 +180,7 @@ class ProducerDelegate:
             ignore_keys=config.partitioner_ignore_keys,
             chooses=config.partitioner is not None,
             reads_clock=isinstance(clock, SystemClock),
+            takes_text=takes_text,
             future_class=future_class,
         )
         self._future_class = future_class

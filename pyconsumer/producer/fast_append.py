@@ -28,6 +28,7 @@ class Appender:
         chooses: True if the user's own partitioner chooses the partitions.
         reads_clock: True gives records without a timestamp the time of the system's clock. False leaves such records to
             Python.
+        takes_text: False leaves a record whose key or value is text to Python.
         future_class: the class of the futures that it returns, None for ours.
 
     Attributes:
@@ -47,6 +48,7 @@ class Appender:
         ignore_keys: bool,
         chooses: bool,
         reads_clock: bool,
+        takes_text: bool = True,
         future_class: type[FutureRecordMetadata] | None = None,
     ) -> None:
         self.is_open = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 from pyconsumer.background_log import Log
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
@@ -26,7 +26,10 @@ __all__ = [
     "mark_sender_thread",
     "no_result",
     "run_callback",
+    "untracked",
 ]
+
+F = TypeVar("F", bound="type[FutureRecordMetadata]")
 
 _log = Log(__name__)
 
@@ -310,6 +313,15 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+
+
+def untracked(cls: F) -> F:
+    """Decorate a subclass of :class:`FutureRecordMetadata` that adds no attribute.
+
+    The compiled futures are unknown to the garbage collector, and then those of the subclass are, too. This twin does
+    nothing.
+    """
+    return cls
 
 
 async def awaited(future: FutureRecordMetadata) -> RecordMetadata:

@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 from pyconsumer.protocol.compiled import load_compiled
 
-__all__ = ["Appender", "BatchBuilder", "BatchResult", "BufferMemory", "FutureRecordMetadata", "ProducerBatch"]
+__all__ = [
+    "Appender",
+    "BatchBuilder",
+    "BatchResult",
+    "BufferMemory",
+    "FutureRecordMetadata",
+    "ProducerBatch",
+    "untracked",
+]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 8
+_REVISION: Final = 9
 
 _native, _ = load_compiled("pyconsumer.producer._native", _REVISION)
 
 if TYPE_CHECKING or _native is None:
     from pyconsumer.producer.batch import BufferMemory, ProducerBatch
     from pyconsumer.producer.fast_append import Appender
-    from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
+    from pyconsumer.producer.future import BatchResult, FutureRecordMetadata, untracked
     from pyconsumer.protocol.records import BatchBuilder
 else:
     Appender = _native.Appender
@@ -28,3 +36,4 @@ else:
     BufferMemory = _native.BufferMemory
     FutureRecordMetadata = _native.FutureRecordMetadata
     ProducerBatch = _native.ProducerBatch
+    untracked = _native.untracked

@@ -45,13 +45,13 @@ class SentCounters(Counters):
         super().__init__(windows, now)
         self.last_used_at = now
 
-    def sent(self, batch: ProducerBatch, size_bytes: int, now: float) -> None:
-        """Count a batch that is sent."""
+    def sent(self, batches: int, records: int, size_bytes: int, ratios: float, now: float) -> None:
+        """Count batches that are sent, with the sum of their ratios."""
         self.begin(now)
-        self.batches += 1
-        self.records += batch.record_count
+        self.batches += batches
+        self.records += records
         self.bytes += size_bytes
-        self.ratios += batch.builder.compression_ratio
+        self.ratios += ratios
 
     def retried(self, records: int, now: float) -> None:
         """Count the records of a batch that is sent again."""
@@ -107,21 +107,28 @@ class SendCounters(SentCounters):
 
     def requested(self, batches: list[ProducerBatch], now: float) -> None:
         """Count a Produce request and its batches, which are built."""
+        by_topic: dict[str, list[ProducerBatch]] = {}
+        for batch in batches:
+            by_topic.setdefault(batch.topic_partition[0], []).append(batch)
         self.begin(now)
         self.requests += 1
-        for batch in batches:
-            size = len(batch.data or b"")
-            self.sent(batch, size, now)
-            self.topic(batch, now).sent(batch, size, now)
-            ratio = batch.builder.compression_ratio
-            self.raw_bytes += (size - BATCH_OVERHEAD) / ratio if ratio > 0 else size
-            if size > self.largest_batch:
-                self.largest_batch = size
-            if batch.attempts <= 1:
-                seconds = now - batch.created_at
-                self.queued += seconds
-                if seconds > self.longest_queued:
-                    self.longest_queued = seconds
+        for some in by_topic.values():
+            records, size_bytes, ratios = 0, 0, 0.0
+            for batch in some:  # no call of Python for each
+                size, ratio = len(batch.data or b""), batch.builder.compression_ratio
+                records += batch.record_count
+                size_bytes += size
+                ratios += ratio
+                self.raw_bytes += (size - BATCH_OVERHEAD) / ratio if ratio > 0 else size
+                if size > self.largest_batch:
+                    self.largest_batch = size
+                if batch.attempts <= 1:
+                    seconds = now - batch.created_at
+                    self.queued += seconds
+                    if seconds > self.longest_queued:
+                        self.longest_queued = seconds
+            self.sent(len(some), records, size_bytes, ratios, now)
+            self.topic(some[0], now).sent(len(some), records, size_bytes, ratios, now)
 
     def responded(self, throttle_ms: int, now: float) -> None:
         """Count a response to Produce."""

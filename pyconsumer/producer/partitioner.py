@@ -109,10 +109,16 @@ class DefaultPartitioner:
 
     def _choose(self, topic: str, choices: Sequence[int], present: int | None) -> int:
         loads = self._loads(topic) if self._loads is not None and len(choices) > 1 else {}
-        waiting = [loads.get(partition, 0) for partition in choices] if loads else []
-        top = max(waiting, default=0)
-        if top and min(waiting) < top:
-            return self._chance.choices(choices, [top + 1 - count for count in waiting])[0]
+        if loads:
+            waiting = [loads.get(partition, 0) for partition in choices]
+            top = max(waiting)
+            if min(waiting) < top:
+                # As `choices` of `random`, which is too slow for each batch.
+                left = int(self._chance.random() * ((top + 1) * len(waiting) - sum(waiting)))
+                for partition, count in zip(choices, waiting, strict=True):
+                    left -= top + 1 - count
+                    if left < 0:
+                        return partition
         if present is not None and len(choices) > 1:
             choices = [partition for partition in choices if partition != present]
         return self._chance.choice(choices)

@@ -72,7 +72,9 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     """
 
     __reduce__ = refuse_pickling
-    _future_class: type[FutureRecordMetadata] | None = None  # of ``send``, for pyconsumer.compat. None for ours
+    # For pyconsumer.compat: whether `send` takes text, and the class of its futures, None for ours.
+    _takes_text = True
+    _future_class: type[FutureRecordMetadata] | None = None
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
@@ -129,6 +131,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             key_serializer=key_serializer,
             value_serializer=value_serializer,
             clock=clock,
+            takes_text=self._takes_text,
             future_class=self._future_class,
         )
         self.config: ProducerConfig = delegate.config
@@ -136,6 +139,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._append = delegate.append
         self._is_plain = delegate.is_plain
         self._transactions = delegate.transactions
+        self._quick = delegate.append if delegate.is_plain and delegate.transactions is None else None
         self._send_steps = delegate.send_steps
         self._now = delegate.clock.now
 
@@ -153,9 +157,11 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if hooks.active is not None:
             observed = self._delegate.observed_send_steps(topic, value, key, headers, partition, timestamp_ms)
             return drive(observed, math.inf, _poll_nothing, self._now)
-        transactions = self._transactions
-        if self._is_plain and (transactions is None or transactions.is_open):
-            future = self._append(topic, value, key, headers, partition, timestamp_ms)
+        quick = self._quick
+        if quick is None and self._is_plain and self._transactions is not None and self._transactions.is_open:
+            quick = self._append
+        if quick is not None:
+            future = quick(topic, value, key, headers, partition, timestamp_ms)
             if future is not None:
                 return future
         steps = self._send_steps(topic, value, key, headers, partition, timestamp_ms)

@@ -419,8 +419,13 @@ class Sender:
         return until
 
     def _watch_nodes(self, busy: Iterable[TopicPartition], now: float) -> None:
-        """Note since when batches wait for a node. Sending to it, and an answer of it, begin a new time."""
-        leaders = (self._metadata.leader(tp) for tp in busy)
+        """Note since when batches wait for a node. Sending to it, and an answer of it, begin a new time.
+
+        A batch that waits for more records, or for the end of a pause, does not wait for its node.
+        """
+        with self._lock:
+            due = [tp for tp in busy if self._accumulator.is_due(tp, now)]
+        leaders = (self._metadata.leader(tp) for tp in due)
         nodes = {leader.leader for leader in leaders if leader is not None and leader.leader >= 0}
         self._waiting_since = {node: self._waiting_since.get(node, now) for node in nodes}
 

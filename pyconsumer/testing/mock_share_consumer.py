@@ -305,9 +305,8 @@ class MockShareConsumer(ShareConsumer[K, V]):
         results: CommitResults = {}
         sent: list[tuple[Delivery, list[Piece]]] = []
         for delivery in self._delivered:
-            pieces = delivery.take_chosen()
-            if not self._is_explicit:
-                pieces = [*pieces, *delivery.accept_all()]
+            pieces = delivery.pieces(accept_rest=not self._is_explicit)
+            delivery.take_out(pieces)
             if pieces:
                 sent.append((delivery, pieces))
         self._delivered = [delivery for delivery in self._delivered if delivery.runs]

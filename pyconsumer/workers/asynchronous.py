@@ -391,7 +391,7 @@ class AsyncWorkers(WorkersBase):
         except KafkaError as error:
             self._commit_failed(error)
 
-    async def _wait_running(self, partitions: Collection[TopicPartition], seconds: float) -> bool:
+    async def _wait_running(self, partitions: Collection[TopicPartition] | None, seconds: float) -> bool:
         return await self._until(lambda: not self._schedule.running(partitions), seconds)
 
     async def _finish(self, workers: list[asyncio.Task[None]], *, at_once: bool) -> None:
@@ -400,7 +400,10 @@ class AsyncWorkers(WorkersBase):
         schedule.close()
         self._wake(len(self._idle))
         if workers:
-            _, late = await asyncio.wait(workers, timeout=0 if at_once else self._close_timeout)
+            until = time.monotonic() + (0 if at_once else self._close_timeout)
+            if self._share is not None and not at_once:
+                await run_steps_async(self._wait_at_end_steps(self._close_timeout))
+            _, late = await asyncio.wait(workers, timeout=max(0.0, until - time.monotonic()))
             if late and not at_once:
                 _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
             for worker in late:

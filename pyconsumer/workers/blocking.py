@@ -381,14 +381,14 @@ class Workers(WorkersBase):
         if error is not None:
             self._commit_failed(error)
 
-    def _wait_running(self, partitions: Collection[TopicPartition], seconds: float) -> bool:
+    def _wait_running(self, partitions: Collection[TopicPartition] | None, seconds: float) -> bool:
         return self._schedule.wait_running(partitions, seconds)
 
     def _finish(self, pool: Pool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""
         schedule = self._schedule
         schedule.close()
-        if self._run_in != "inline" and not schedule.wait_running(None, self._close_timeout):
+        if self._run_in != "inline" and not run_steps(self._wait_at_end_steps(self._close_timeout)):
             _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
         if self._consumer_is_closed:
             schedule.forget_all()

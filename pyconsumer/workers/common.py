@@ -149,8 +149,9 @@ class WorkersBase:
 
     _name = "Workers"
     _is_async = False
-    #: Waits until no record of some partitions runs, for some seconds at most. The value is False if the time ran out.
-    _wait_running: Callable[[Collection[TopicPartition], float], Any]
+    #: Waits until no record of some partitions runs (None: of all), for some seconds at most. The value is False if the
+    #: time ran out.
+    _wait_running: Callable[[Collection[TopicPartition] | None, float], Any]
 
     def __init__(
         self,
@@ -242,6 +243,7 @@ class WorkersBase:
         self._commit_again = False  # the last one failed
         self._lent: LentConsumer | None = None
         self._share: ShareWork | None = None  # with a share consumer
+        self._pause: Callable[[float], Any] = time.sleep
         self._paused: set[TopicPartition] = set()
         self._paused_stopped: set[TopicPartition] = set()
         self._dead = 0
@@ -341,6 +343,7 @@ class WorkersBase:
         if self._is_running:
             raise IllegalStateError("run() is at work already: stop() ends it")
         self._is_running = True
+        self._pause = pause
         self._schedule = self._new_schedule()
         self._dead = 0
         self._began = time.monotonic()
@@ -355,7 +358,7 @@ class WorkersBase:
         """Take the consumer, until :meth:`_give_back`. None: it is a share consumer."""
         schedule = self._schedule
         if isinstance(schedule, ShareSchedule):
-            self._share = ShareWork(self._consumer, schedule, self._dead_letters, self._count_dead)
+            self._share = ShareWork(self._consumer, schedule, self._dead_letters, self._count_dead, self._pause)
             self._deserialization = self._share.lent.deserialization
             return None
         self._lent = LentConsumer(self._consumer)
@@ -566,10 +569,16 @@ class WorkersBase:
 
     # -- steps that wait -----------------------------------------------------------------------------------------------
 
+    def _wait_at_end_steps(self, seconds: float) -> CallSteps[bool]:
+        """Wait until no function runs, at the end. The value is False if the time ran out."""
+        if self._share is not None and not self._consumer_is_closed:
+            return (yield from self._share.wait_steps(self._wait_running, seconds))
+        return bool((yield partial(self._wait_running, None, seconds)))
+
     def _commit_steps(self, only: Collection[TopicPartition] | None = None) -> CallSteps[None]:
         """Commit what is finished, of some partitions or of all, and wait for it."""
         if self._share is not None:
-            yield from self._share.end_steps()
+            yield from self._share.end_steps(self._close_timeout)
             return
         if self._transactions is not None:
             yield from self._transaction(is_last=only is None)

@@ -120,7 +120,10 @@ class DeadLetters(DeadLetterSink):
         Returns:
             A future that is done when the broker has acknowledged the letter. It has the error if that failed.
         """
-        letter = self.of_error(error, error.timestamp)
+        return self.begin_letter(self.of_error(error, error.timestamp))
+
+    def begin_letter(self, letter: Letter) -> Future[None]:
+        """Begin to send a letter. The future is that of :meth:`begin`."""
         sent = Future[None]()
         if self.is_async:
             task = asyncio.get_running_loop().create_task(self.deliver_async(letter))

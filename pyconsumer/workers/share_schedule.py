@@ -67,6 +67,7 @@ class ShareSchedule(Schedule):
     ) -> None:
         super().__init__(order, retry, now, on_ready)
         self._settled: list[Settled] = []
+        self._aborted: list[Task] = []
         self._limit: Callable[[], int] = lambda: 1 << 30
         self._renews: Callable[[], bool] = lambda: False
 
@@ -146,10 +147,18 @@ class ShareSchedule(Schedule):
         self.release(task)
         return True
 
+    def abort(self, task: Task, error: BaseException) -> None:
+        self._aborted.append(task)
+        super().abort(task, error)
+
     def is_last_delivery(self, task: Task) -> bool:
         """Return True if the broker delivers a record no more after this time."""
+        return self.delivery_of(task).delivery_count(task.record.offset) >= self._limit()
+
+    def delivery_of(self, task: Task) -> Delivery:
+        """Return the delivery that a task came with."""
         assert isinstance(task, _AcquiredTask)
-        return task.delivery.delivery_count(task.record.offset) >= self._limit()
+        return task.delivery
 
     def take_settled(self) -> list[Settled]:
         """Return the records that are done since the last call, in the consumer's thread."""
@@ -175,10 +184,10 @@ class ShareSchedule(Schedule):
         return len(lost)
 
     def not_done(self) -> list[Task]:
-        """Return the tasks that are not done, after ``close``."""
+        """Return the tasks that are not done, after ``close``. One that has ended the work is among them."""
         with self.lock:
             running = [task for share in self._shares.values() for task in share.running]
-            tasks = (*self._ready, *(entry[2] for entry in self._later), *running)
+            tasks = (*self._ready, *(entry[2] for entry in self._later), *running, *self._aborted)
             return [task for task in tasks if task.share.alive]
 
     def unfinished(self) -> dict[TopicPartition, int]:

@@ -80,6 +80,12 @@ def header(record: Any, name: str) -> bytes:
     return dict(record.headers)[name]  # type: ignore[no-any-return]
 
 
+def deliver_once(world: ShareWorld, topic: str) -> None:
+    """Let a member get the only record, and close, which releases it."""
+    with KafkaShareConsumer(topic, bootstrap_servers=world.servers, group_id=world.group) as member:
+        wait_until(lambda: bool(member.poll(timeout_ms=500)), 20, "the first delivery")
+
+
 def is_empty(world: ShareWorld, topic: str) -> bool:
     """Return whether the group has no record for a member."""
     with KafkaShareConsumer(topic, bootstrap_servers=world.servers, group_id=world.group) as member:
@@ -180,8 +186,7 @@ def test_a_record_that_fails_in_its_last_delivery_is_sent_to_the_dead_letters(wo
     world.set_group(share_delivery_count_limit="2")
     topic, dead = world.topic(), world.topic()
     world.send(topic, [b"bad"])
-    with KafkaShareConsumer(topic, bootstrap_servers=world.servers, group_id=world.group) as member:
-        wait_until(lambda: bool(member.poll(timeout_ms=500)), 20, "the first delivery")  # released by close
+    deliver_once(world, topic)
 
     def handle(record: Any) -> None:
         raise ValueError
@@ -239,6 +244,46 @@ def test_stop_releases_the_other_records_and_sends_last_deliveries_to_the_dead_l
     assert status.dead == 2  # the first run accepted one, the second one as well
     letters = read(world, dead, 2)
     assert {header(letter, "dead-letter.error-type") for letter in letters} == {b"pyconsumer.errors.LastDeliveryError"}
+    assert is_empty(world, topic)
+
+
+@pytest.mark.parametrize("how", _HOW)
+def test_locks_are_renewed_and_finished_records_accepted_while_the_workers_end(world: ShareWorld, how: str) -> None:
+    world.set_group(share_record_lock_duration_ms="1000")
+    topic = world.topic()
+    world.send(topic, [b"slow", b"quick", b"slow"])
+    calls = Counter[bytes]()
+    found: list[Any] = []
+    accepted: list[bool] = []
+
+    def handle(record: Any) -> None:
+        calls[record.value] += 1
+        if record.value == b"slow":
+            wait_until(lambda: calls[b"slow"] == 2 and calls[b"quick"] == 1, 20, "the others")
+            found[0].stop()
+            time.sleep(2.5)  # longer than the lock
+            accepted.append(is_empty(world, topic))  # another member gets nothing
+
+    status = work(world, how, topic, handle, begun=found.append, concurrency=3)
+    assert calls == {b"slow": 2, b"quick": 1}
+    assert status.finished == 3
+    assert accepted == [True, True]
+    assert is_empty(world, topic)
+
+
+def test_a_record_that_ends_the_work_in_its_last_delivery_goes_to_the_dead_letters(world: ShareWorld) -> None:
+    world.set_group(share_delivery_count_limit="2")
+    topic, dead = world.topic(), world.topic()
+    world.send(topic, [b"it"])
+    deliver_once(world, topic)
+
+    def handle(record: Any) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        work(world, "threads", topic, handle, dead=dead)
+    (letter,) = read(world, dead, 1)
+    assert (letter.value, header(letter, "dead-letter.attempts")) == (b"it", b"2")
     assert is_empty(world, topic)
 
 

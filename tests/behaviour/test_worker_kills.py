@@ -1,6 +1,7 @@
 """Workers that are killed at random moments: nothing is lost, the order by key holds, few records come twice.
 
 ``PYCONSUMER_WORKER_KILLS`` sets how many kills there are (3 by default), ``PYCONSUMER_WORKER_SEED`` which.
+``PYCONSUMER_WORKER_RECORDS`` sets how many records there are (2,000 by default). More kills need more of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, wait_until
 from tests.support.worker_program import CONCURRENCY
 
-COUNT = 2_000
+COUNT = int(os.environ.get("PYCONSUMER_WORKER_RECORDS") or 2_000)
 KEYS = 40
 KILLS = int(os.environ.get("PYCONSUMER_WORKER_KILLS") or 3)
 SEED = os.environ.get("PYCONSUMER_WORKER_SEED") or ""
@@ -44,6 +45,7 @@ def work_and_kill(
     command = [sys.executable, "-m", "tests.support.worker_program"]
     command += [way, cluster.bootstrap_servers, group_id, topic, protocol, sink]
     moments = random.Random(way + SEED)
+    kills = 0  # of programs that had not ended
     for _ in range(KILLS):
         before = ledger.stat().st_size
         with GuardedProcess(command) as program:
@@ -51,6 +53,7 @@ def work_and_kill(
             while ledger.stat().st_size == before and program.returncode is None and time.monotonic() < until:
                 time.sleep(0.01)
             time.sleep(moments.uniform(0, 0.3))
+            kills += program.returncode is None
             program.kill()
     if protocol == "consumer":
         # A killed member keeps its partitions until its session ends. The last program may get one of two partitions
@@ -70,7 +73,8 @@ def work_and_kill(
     assert sorted(calls) == list(range(COUNT)), "each record was processed"
     assert [key for key, numbers in seen.items() if numbers != sorted(numbers)] == []
     assert calls.total() - COUNT <= KILLS * REPEATED
-    print(f"{way} {protocol} {'exactly once' if sink else 'at least once'}: {calls.total() - COUNT} repeated")
+    repeated = calls.total() - COUNT
+    print(f"{way} {protocol} {'exactly once' if sink else 'at least once'}: {kills} killed, {repeated} repeated")
     return calls
 
 

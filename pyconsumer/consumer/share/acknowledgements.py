@@ -28,7 +28,18 @@ from pyconsumer.protocol.messages.share_fetch import AcknowledgementBatch
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import AcknowledgeType, TopicPartition
 
-__all__ = ["GAP", "Delivery", "Piece", "Reread", "Run", "Source", "batches_of", "not_delivered", "without_overlaps"]
+__all__ = [
+    "GAP",
+    "Delivery",
+    "Piece",
+    "Reopen",
+    "Reread",
+    "Run",
+    "Source",
+    "batches_of",
+    "not_delivered",
+    "without_overlaps",
+]
 
 GAP: Final = 0
 #: Runs of at least this length get a batch of their own.
@@ -40,6 +51,9 @@ Run = tuple[int, int]
 
 Reread = Callable[[int], ConsumerRecord[Any, Any]]
 """Returns the record with an offset, with the bytes that came."""
+
+Reopen = Callable[["Delivery"], Any]
+"""Returns an ``AcquiredFetch`` with the records of a delivery, to be taken again."""
 
 
 class Source(NamedTuple):
@@ -84,12 +98,13 @@ class Delivery:
         counts: first offset, last offset and delivery count of the acquired ranges.
         locked_until: when their lock expires (monotonic seconds).
         reread: returns a record with the bytes that came. None if ``records`` have them.
+        reopen: for records that were taken as bytes and that a poll may have to deserialize. None if none has to.
 
     Attributes:
         is_renewing: True while a renewal that keeps the records is on its way.
     """
 
-    __slots__ = ("_chosen", "counts", "is_renewing", "locked_until", "records", "reread", "runs", "source")
+    __slots__ = ("_chosen", "counts", "is_renewing", "locked_until", "records", "reopen", "reread", "runs", "source")
 
     def __init__(
         self,
@@ -99,6 +114,7 @@ class Delivery:
         counts: Sequence[tuple[int, int, int]],
         locked_until: float,
         reread: Reread | None = None,
+        reopen: Reopen | None = None,
     ) -> None:
         self.source = source
         self.records = records
@@ -106,6 +122,7 @@ class Delivery:
         self.counts = counts
         self.locked_until = locked_until
         self.reread = reread
+        self.reopen = reopen
         self.is_renewing = False
         self._chosen: dict[int, AcknowledgeType] = {}
 
@@ -165,27 +182,37 @@ class Delivery:
         """Return a delivered record with the bytes that came."""
         return self.records[_place(self.records, offset)] if self.reread is None else self.reread(offset)
 
-    def accept_all(self) -> list[Piece]:
-        """Take all records out, as accepted ones."""
-        taken = [Piece(first, last, AcknowledgeType.ACCEPT, self.locked_until) for first, last in self.runs]
-        self.runs = []
-        return taken
+    def pieces(self, *, accept_rest: bool) -> list[Piece]:
+        """Return the acknowledged records, in the order of offsets. They leave the delivery by :meth:`take_out`.
 
-    def take_chosen(self) -> list[Piece]:
-        """Take the acknowledged records out."""
-        if not self._chosen:
+        Args:
+            accept_rest: True accepts the records that are not acknowledged.
+        """
+        found = self._chosen_pieces()
+        if accept_rest:
+            rest = _without(self.runs, [(piece.first, piece.last) for piece in found])
+            found += [Piece(first, last, AcknowledgeType.ACCEPT, self.locked_until) for first, last in rest]
+        return found
+
+    def _chosen_pieces(self) -> list[Piece]:
+        chosen = self._chosen
+        if not chosen:
             return []
-        chosen, self._chosen = self._chosen, {}
         offsets = sorted(chosen)
-        taken: list[Piece] = []
+        found: list[Piece] = []
         start = before = offsets[0]
         for offset in (*offsets[1:], -1):
             if offset != before + 1 or chosen[offset] is not chosen[start]:
-                taken.append(self._piece(start, before, chosen[start]))
+                found.append(self._piece(start, before, chosen[start]))
                 start = offset
             before = offset
-        self.runs = list(_without(self.runs, [(piece.first, piece.last) for piece in taken]))
-        return taken
+        return found
+
+    def take_out(self, pieces: Sequence[Piece]) -> None:
+        """Take records out whose acknowledgement is queued."""
+        taken = sorted((piece.first, piece.last) for piece in pieces)
+        self.runs = list(_without(self.runs, taken))
+        self._chosen = {}
 
     def _piece(self, first: int, last: int, kind: AcknowledgeType) -> Piece:
         if kind is not AcknowledgeType.RENEW:
@@ -197,7 +224,7 @@ class Delivery:
             last,
             kind,
             self.locked_until,
-            Delivery(self.source, records, runs, self.counts, self.locked_until, self.reread),
+            Delivery(self.source, records, runs, self.counts, self.locked_until, self.reread, self.reopen),
         )
 
     def split(self, offset: int) -> Delivery | None:
@@ -210,7 +237,7 @@ class Delivery:
         runs = self.runs
         self.runs = [(first, min(last, offset - 1)) for first, last in runs if first < offset]
         rest = [(max(first, offset), last) for first, last in runs if last >= offset]
-        return Delivery(self.source, later, rest, self.counts, self.locked_until, self.reread)
+        return Delivery(self.source, later, rest, self.counts, self.locked_until, self.reread, self.reopen)
 
 
 def _first(item: Sequence[Any]) -> int:

@@ -13,6 +13,7 @@ Rules
 5. Nothing is done for each record: ranges are cut by bisection. Only where offsets are missing are they looked at.
 6. Ranges come from outside. Those that are out of order are a ``ProtocolError``.
 7. Ctrl-C in a take loses no record: what was decoded and not delivered is decoded again.
+8. Records that were taken as bytes can be taken again, with deserializers, by a fetch of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, Piece, Reread, Run, Source
+from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, Piece, Reopen, Reread, Run, Source
 from pyconsumer.errors import CorruptRecordError, KafkaError, ProtocolError, SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.protocol.messages.share_fetch import AcquiredRecords
@@ -89,19 +90,20 @@ class AcquiredFetch:
         """Return whether nothing is left."""
         return self._settled >= self._end
 
-    def take(self, most: int, convert: Convert | None) -> Delivery | None:
+    def take(self, most: int, convert: Convert | None, *, reopens: bool = False) -> Delivery | None:
         """Take up to ``most`` records. None if there is none left.
 
         Args:
             most: the number of records.
             convert: the deserializers. None keeps the bytes.
+            reopens: True lets the records be taken again with deserializers (rule 8).
 
         Raises:
             PendingError, SchemaUnavailableError: the next record waits for something. It stays.
             Exception: an error of the next record or batch, which is acknowledged in :attr:`extra`.
         """
         try:
-            return self._take(most, convert)
+            return self._take(most, convert, reopens=reopens)
         except Exception:
             raise
         except BaseException:
@@ -115,7 +117,7 @@ class AcquiredFetch:
         if not self.is_done:
             self._cursor = self._read_from(self._settled)
 
-    def _take(self, most: int, convert: Convert | None) -> Delivery | None:
+    def _take(self, most: int, convert: Convert | None, *, reopens: bool) -> Delivery | None:
         records: list[ConsumerRecord[Any, Any]] = []
         while len(records) < most:
             try:
@@ -141,7 +143,20 @@ class AcquiredFetch:
                     break  # likewise
                 self._stop_at(part[used], failure)
                 raise failure
-        return self._deliver(records, None if convert is None else self._reread)
+        reopen = self._reopened if reopens else None
+        return self._deliver(records, None if convert is None else self._reread, reopen)
+
+    def _reopened(self, delivery: Delivery) -> AcquiredFetch:
+        """Return a fetch with the records of a delivery (rule 8)."""
+        acquired = [
+            AcquiredRecords(max(first, start), min(last, end), count)
+            for start, end, count in delivery.counts
+            for first, last in delivery.runs
+            if first <= end and last >= start
+        ]
+        return AcquiredFetch(
+            self.source, self._buffer, acquired, locked_until=delivery.locked_until, check_crcs=self._check_crcs
+        )
 
     def _reread(self, offset: int) -> ConsumerRecord[Any, Any]:
         """Return a record of the response again, with the bytes that came."""
@@ -176,7 +191,9 @@ class AcquiredFetch:
                 yield max(first, start), min(last, end - 1)
             at += 1
 
-    def _deliver(self, records: list[ConsumerRecord[Any, Any]], reread: Reread | None = None) -> Delivery | None:
+    def _deliver(
+        self, records: list[ConsumerRecord[Any, Any]], reread: Reread | None = None, reopen: Reopen | None = None
+    ) -> Delivery | None:
         cursor = self._cursor
         if self._raw:
             end = self._raw[0].offset
@@ -195,7 +212,9 @@ class AcquiredFetch:
         self._settled = end
         if not self._raw and (cursor.exhausted or cursor.next_offset >= self._end):
             self._give_up(end, self._end, AcknowledgeType.RELEASE)
-        return Delivery(self.source, records, runs, self.ranges, self.locked_until, reread) if records else None
+        if not records:
+            return None
+        return Delivery(self.source, records, runs, self.ranges, self.locked_until, reread, reopen)
 
     def _look(self, records: Sequence[ConsumerRecord[Any, Any]], first: int, last: int, runs: list[Run]) -> None:
         """Find the runs of records and the gaps between them (rule 2)."""

@@ -18,6 +18,9 @@ Rules
 8. A record that is released in its last delivery goes to the dead-letter sink, if there is one (:mod:`.last_delivery`).
 9. Workers *hold* the records of many polls. Their polls settle acknowledged records, in any mode, and leave the
    others. While they are full, polls neither take nor fetch records. They renew locks without a second delivery.
+10. An acknowledgement is queued before its record leaves the delivery. After Ctrl-C between the two, the record leaves
+    it, and nothing is queued twice.
+11. A commit waits for all that an earlier commit has queued and not waited for, dead letters included.
 """
 
 from __future__ import annotations
@@ -25,14 +28,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.arrivals import Arrivals
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, not_delivered
+from pyconsumer.consumer.share.acknowledgements import GAP, Delivery, Piece, not_delivered
 from pyconsumer.consumer.share.acquired_fetch import Convert
 from pyconsumer.consumer.share.config import SHARE_CONSUMER_SETTINGS
 from pyconsumer.consumer.share.context import ShareContext
@@ -62,6 +65,15 @@ CommitResults = dict[TopicPartition, KafkaError | None]
 """The outcome of a commit for each partition: None, or the error."""
 
 _ADVICE = ". The record has been released. Set on_record_error to reject such records"
+
+
+class _Move(NamedTuple):
+    """Acknowledgements on their way out of a delivery (rule 10)."""
+
+    delivery: Delivery
+    pieces: list[Piece]
+    queued: Queued  # those that no dead letter precedes
+    letters: list[Queued]
 
 
 class ShareDelegate:
@@ -96,6 +108,7 @@ class ShareDelegate:
         self.topics: frozenset[str] = frozenset()
         self._delivered: list[Delivery] = []  # to the application, and not acknowledged
         self._unseen: list[Delivery] = []  # of the last take, until the next call shows that it was returned
+        self._move: _Move | None = None
         self._callback: AcknowledgementCallback | None = None
         self._outcomes: list[tuple[Queued, KafkaError | None]] = []  # for the callback
         self._assignment_id = -1
@@ -145,7 +158,7 @@ class ShareDelegate:
         Args:
             deadline: the end of the call (monotonic seconds).
             most: the most records.
-            as_bytes: True leaves out the deserializers. Renewed records come as they came before.
+            as_bytes: True leaves out the deserializers.
 
         Raises:
             IllegalStateError: nothing is subscribed, or a record is not acknowledged in explicit mode.
@@ -208,43 +221,63 @@ class ShareDelegate:
 
     def _settle(self, ticket: Ticket | None) -> None:
         """Queue the acknowledgements of delivered records."""
+        self._finish_move()
         for delivery in self._delivered:
-            pieces = delivery.take_chosen()
-            if not self._holds:
-                if self._last is not None:
-                    pieces = self._last.take_out(delivery, pieces, ticket)
-                if not self.config.is_explicit:
-                    pieces = [*pieces, *delivery.accept_all()]
-            if pieces:
-                self.fetcher.acknowledge(Queued(delivery.source, pieces, ticket))
+            pieces = delivery.pieces(accept_rest=not self._holds and not self.config.is_explicit)
+            if not pieces:
+                continue
+            now, last = pieces, list[Piece]()
+            if self._last is not None and not self._holds:
+                now, last = self._last.split(delivery, pieces)
+            source = delivery.source
+            letters = [Queued(source, [piece], ticket) for piece in last]
+            self._move = _Move(delivery, pieces, Queued(source, now, ticket), letters)
+            self._finish_move()
         self._delivered = [delivery for delivery in self._delivered if delivery.runs]
+
+    def _finish_move(self) -> None:
+        """Queue acknowledgements, then take them out of their delivery. After Ctrl-C, do the rest of it (rule 10)."""
+        move = self._move
+        if move is None:
+            return
+        if move.queued.pieces and not self.fetcher.has(move.queued):
+            self.fetcher.acknowledge(move.queued)
+        if self._last is not None:
+            self._last.add(move.delivery, move.letters)
+        move.delivery.take_out(move.pieces)
+        self._move = None
 
     def _serve_last(self) -> None:
         """Acknowledge the records that the dead-letter sink has taken or refused (rule 8)."""
-        if self._last is None or not self._last.is_pending:
-            return
-        ended, errors = self._last.take_ended()
-        for queued in ended:
-            self.fetcher.acknowledge(queued)
-            if queued.ticket is not None:
-                queued.ticket.end(queued.source.topic_partition, None)
-        for error in errors:
+        if self._last is not None:
+            self._last.serve(self._on_letter)
+
+    def _on_letter(self, queued: Queued, error: Exception | None) -> None:
+        if error is not None:
             _log.error("a record in its last delivery was released, since the dead-letter sink failed: %s", error)
             self.fetcher.keep_error(error)
+        self.fetcher.acknowledge(queued)
+        if queued.ticket is not None:
+            queued.ticket.end(queued.source.topic_partition, None)
 
     def _take(self, most: int, convert: Convert | None) -> ConsumerRecords[Any, Any] | None:
         """Take records for the application (rules 2 to 4)."""
         fetcher = self.fetcher
         fetcher.drop_expired()
+        reopened = 0
+        if convert is not None and (kept := fetcher.again or fetcher.renewed):
+            reopened = fetcher.reopen(kept)
         if fetcher.again:
             taken = self._unseen = fetcher.again
             fetcher.drop_again()
+        elif reopened:
+            taken = self._take_buffered(most, convert, reopened)
         elif fetcher.renewed:
             taken = self._unseen = fetcher.take_renewed()
         elif fetcher.is_renewing:
             return None
         else:
-            taken = self._take_buffered(most, convert)
+            taken = self._take_buffered(most, convert, len(fetcher.buffer))
         if not taken:
             return None
         places: dict[TopicPartition, int] = {}
@@ -261,16 +294,18 @@ class ShareDelegate:
         self.metrics.on_polled(by_partition)
         return ConsumerRecords(by_partition)
 
-    def _take_buffered(self, most: int, convert: Convert | None) -> list[Delivery]:
+    def _take_buffered(self, most: int, convert: Convert | None, fetches: int) -> list[Delivery]:
+        """Take records of the first fetches of the buffer."""
+        reopens = convert is None and not self._holds and self.deserialization.needed
         taken: list[Delivery] = []
         self._unseen = taken  # Ctrl-C in another fetch keeps what was taken of the first one
         buffer = self.fetcher.buffer
-        for _ in range(len(buffer)):
+        for _ in range(fetches):
             if most <= 0:
                 break
             fetch = buffer[0]
             try:
-                delivery = fetch.take(most, convert)
+                delivery = fetch.take(most, convert, reopens=reopens)
             except PendingError as pending:
                 self._arrivals.expect(pending, self.grace_s)
                 buffer.rotate(-1)
@@ -355,11 +390,7 @@ class ShareDelegate:
         ticket = Ticket()
         self._settle(ticket)
         fetcher = self.fetcher
-        for session in fetcher.sessions.values():
-            for at, queued in enumerate(session.queue):
-                if queued.ticket is None:
-                    ticket.add(queued.source.topic_partition)
-                    session.queue[at] = queued._replace(ticket=ticket)
+        fetcher.adopt(ticket)
         if self._last is not None:
             self._last.adopt(ticket)
         while ticket.pending:
@@ -381,6 +412,7 @@ class ShareDelegate:
     def commit_async(self) -> None:
         """Send all acknowledgements without waiting."""
         self._settle(None)
+        self._serve_last()
         self.fetcher.send_acknowledgements()
         self.client.flush()
 
@@ -512,6 +544,7 @@ class ShareDelegate:
 
     def recover(self) -> None:
         """Repair the state after Ctrl-C, without I/O."""
+        self._finish_move()
         self.group.recover()
         self.coordinator.recover()
 
@@ -521,6 +554,7 @@ class ShareDelegate:
         """Send what is acknowledged, leave the group and drop the subscription."""
         if self.config.is_explicit:
             self._settle(None)
+            self._serve_last()
         if self.fetcher.send_acknowledgements():
             self.client.flush()
         self.subscribe(())
@@ -537,12 +571,14 @@ class ShareDelegate:
         try:
             now = self.clock.now()
             letters_until = now + (deadline - now) / 2  # the other half is for acknowledgements and the sessions
-            while self._last is not None and self._last.is_pending and self.clock.now() < letters_until:
+            while self._last and self.clock.now() < letters_until:
                 self._serve_last()
                 if fetcher.send_acknowledgements():
                     self.client.flush()
-                if self._last.is_pending:
+                if self._last:
                     yield Wait(None, letters_until)
+            if self._last:
+                _log.warning("%d records in their last delivery may have no dead letter", len(self._last))
             closing: set[int] = set()
             while self.clock.now() < deadline:
                 for session in fetcher.sessions.values():

@@ -14,7 +14,8 @@ Rules
    sent again.
 6. A session that is lost takes its acquired records with it (rule 3 of :mod:`.session`): those that are buffered are
    dropped.
-7. With ``share_acquire_mode="record_limit"`` one broker at a time is asked, in turn, so that a poll acquires no more
+7. A lock that is renewed is counted from the request. Its response may have waited long in the socket.
+8. With ``share_acquire_mode="record_limit"`` one broker at a time is asked, in turn, so that a poll acquires no more
    than ``max_poll_records``.
 """
 
@@ -33,7 +34,7 @@ from pyconsumer.consumer.share.context import ShareContext
 from pyconsumer.consumer.share.membership import UNSUPPORTED
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.requests import acknowledge_request, fetch_request
-from pyconsumer.consumer.share.session import Key, Queued, ShareSession
+from pyconsumer.consumer.share.session import Key, Queued, ShareSession, Ticket
 from pyconsumer.errors import (
     Errors,
     KafkaError,
@@ -167,6 +168,23 @@ class ShareFetcher:
             return
         session.enqueue(queued)
 
+    def has(self, queued: Queued) -> bool:
+        """Return whether acknowledgements wait to be sent."""
+        return any(each is queued for session in self.sessions.values() for each in session.queue)
+
+    def adopt(self, ticket: Ticket) -> None:
+        """Let a commit wait for all queued acknowledgements, and for those in flight of a commit that waits no more."""
+        for session in self.sessions.values():
+            self._adopt(session.queue, ticket, of_commits=False)
+        for sent in self._sent.values():
+            self._adopt(sent, ticket, of_commits=True)
+
+    def _adopt(self, several: list[Queued], ticket: Ticket, *, of_commits: bool) -> None:
+        for at, queued in enumerate(several):
+            if queued.ticket is not ticket and (queued.ticket is not None or not of_commits):
+                ticket.add(queued.source.topic_partition)
+                several[at] = queued._replace(ticket=ticket)
+
     def drop_queued(self) -> None:
         """Let the acknowledgements fail that wait to be sent, because the consumer is being closed."""
         for session in self.sessions.values():
@@ -244,7 +262,7 @@ class ShareFetcher:
         self._sent[session.node_id] = queue
         needed = FIRST_VERSION_WITH_RENEW if request.is_renew_ack else 0
         future = self._client.send(session.node_id, ShareAcknowledgeRequest, request, min_version=needed)
-        future.add_callback(partial(self._on_acknowledged, session, close))
+        future.add_callback(partial(self._on_acknowledged, session, close, self._clock.now()))
 
     # -- responses ---------------------------------------------------------------------------------------------------
 
@@ -272,7 +290,7 @@ class ShareFetcher:
                     source = Source(session.node_id, *asked[place])
                     self._take(source, part, message.node_endpoints, locked_until, sizes)
         self._metrics.on_fetch(now - sent_at, sizes, message.throttle_time_ms, now)
-        self._report(queue, results)
+        self._report(queue, results, sent_at)
 
     def _take(
         self,
@@ -317,7 +335,9 @@ class ShareFetcher:
             self._not_before[tp] = self._clock.now() + self._backoff.delay(3)
             self._errors.append(error)
 
-    def _on_acknowledged(self, session: ShareSession, closes: bool, future: RequestFuture[ClientResponse]) -> None:
+    def _on_acknowledged(
+        self, session: ShareSession, closes: bool, sent_at: float, future: RequestFuture[ClientResponse]
+    ) -> None:
         queue = self._sent.pop(session.node_id, [])
         message = self._message(session, queue, future)
         if closes:
@@ -332,7 +352,7 @@ class ShareFetcher:
             topic_id = bytes(topic.topic_id)
             for part in topic.partitions:
                 results[topic_id, part.partition_index] = part.error_code
-        self._report(queue, results)
+        self._report(queue, results, sent_at)
 
     def _message(
         self, session: ShareSession, queue: list[Queued], future: RequestFuture[ClientResponse]
@@ -387,6 +407,18 @@ class ShareFetcher:
         renewed, self.renewed = self.renewed, []
         return renewed
 
+    def reopen(self, deliveries: Collection[Delivery]) -> int:
+        """Put kept records that came as bytes back, before all others, for a poll with deserializers. Return how many.
+
+        Args:
+            deliveries: of :attr:`again` or :attr:`renewed`.
+        """
+        fetches = [each.reopen(each) for each in deliveries if each.reopen is not None]
+        self.buffer.extendleft(reversed(fetches))
+        self.again = [each for each in self.again if each.reopen is None]
+        self.renewed = [each for each in self.renewed if each.reopen is None]
+        return len(fetches)
+
     def keep_again(self, deliveries: Collection[Delivery]) -> None:
         """Let the next polls return records that the application has not seen, before those that are kept already."""
         self.again = [*deliveries, *(each for each in self.again if each not in deliveries)]
@@ -422,7 +454,7 @@ class ShareFetcher:
 
     # -- outcomes ----------------------------------------------------------------------------------------------------
 
-    def _report(self, queue: Collection[Queued], results: Mapping[Place, int]) -> None:
+    def _report(self, queue: Collection[Queued], results: Mapping[Place, int], sent_at: float) -> None:
         now = self._clock.now()
         expired = {
             _place(queued.source) for queued in queue if any(piece.locked_until <= now for piece in queued.pieces)
@@ -430,7 +462,7 @@ class ShareFetcher:
         for queued in queue:
             code = results.get(_place(queued.source), Errors.INVALID_RECORD_STATE)
             if not code:
-                self._finish(queued, None)
+                self._finish(queued, None, sent_at)
                 continue
             error = for_code(code, f"acknowledgement of records of {queued.source.topic_partition}")
             if code in _MOVED:
@@ -453,21 +485,20 @@ class ShareFetcher:
             if late:
                 self._finish(queued._replace(pieces=late), error)
 
-    def _finish(self, queued: Queued, error: KafkaError | None) -> None:
-        self._renew(queued.pieces, error)
+    def _finish(self, queued: Queued, error: KafkaError | None, sent_at: float = -math.inf) -> None:
+        self._renew(queued.pieces, error, sent_at)
         if queued.ticket is not None:
             queued.ticket.end(queued.source.topic_partition, error)
         self._on_outcome(queued, error)
 
-    def _renew(self, pieces: Iterable[Piece], error: KafkaError | None) -> None:
-        now = self._clock.now()
+    def _renew(self, pieces: Iterable[Piece], error: KafkaError | None, sent_at: float) -> None:
         for piece in pieces:
             if piece.delivery is None:
                 continue
             if error is not None:
                 piece.delivery.renewal_failed()
                 continue
-            piece.delivery.lock_until(self._locked_until(now))
+            piece.delivery.lock_until(self._locked_until(sent_at))
             if not piece.stays:
                 self.renewed.append(piece.delivery)
 

@@ -49,7 +49,7 @@ from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.structs import RecordMetadata
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 8
+REVISION = 9
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

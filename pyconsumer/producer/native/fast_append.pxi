@@ -180,6 +180,7 @@ cdef class Appender:
     cdef bint ignore_keys
     cdef bint chooses
     cdef bint reads_clock
+    cdef bint takes_text
     cdef object future_class  # a subclass of FutureRecordMetadata, None for that itself
     cdef dict topics
     cdef int forks
@@ -201,11 +202,13 @@ cdef class Appender:
         ignore_keys,
         chooses,
         reads_clock,
+        takes_text=True,
         future_class=None,
     ):
         if future_class is not None and not issubclass(future_class, FutureRecordMetadata):
             raise TypeError(f"the class of futures must be derived from FutureRecordMetadata, not {future_class!r}")
         self.future_class = future_class
+        self.takes_text = takes_text
         self.memory = memory
         self.wake = wake
         self.batch_size = batch_size
@@ -371,16 +374,17 @@ cdef class Appender:
         if encoded is None:
             return None
         try:
-            if not (text_or_bytes(value, &value_data, &value_size) and text_or_bytes(key, &key_data, &key_size)):
+            if not (
+                text_or_bytes(value, self.takes_text, &value_data, &value_size)
+                and text_or_bytes(key, self.takes_text, &key_data, &key_size)
+            ):
                 return None
         except UnicodeEncodeError:
             return None
         if self.future_class is None:  # before the batch is checked, see `place`
             future = FutureRecordMetadata.__new__(FutureRecordMetadata)
         else:
-            future = <FutureRecordMetadata>first_new_future(<PyTypeObject *>self.future_class, (), NULL)
-            if PyObject_IS_GC(future):
-                PyObject_GC_UnTrack(<void *>future)  # as with the class above
+            future = new_future_of(self.future_class)
         batch = self.place(
             known, number, timestamp, key_data, key_size, value_data, value_size, &packed, &index
         )
@@ -424,9 +428,11 @@ cdef class Appender:
             key_data = value_data = NULL
             key_size = value_size = -1
             try:
-                if not text_or_bytes(<object>PyList_GET_ITEM(value_list, at), &value_data, &value_size):
+                if not text_or_bytes(<object>PyList_GET_ITEM(value_list, at), True, &value_data, &value_size):
                     break
-                if keys is not None and not text_or_bytes(<object>PyList_GET_ITEM(key_list, at), &key_data, &key_size):
+                if keys is not None and not text_or_bytes(
+                    <object>PyList_GET_ITEM(key_list, at), True, &key_data, &key_size
+                ):
                     break
             except UnicodeEncodeError:
                 break
@@ -525,15 +531,18 @@ cdef inline bint is_int(PyObject *number) noexcept:
     return type(<object>number) is int
 
 
-cdef inline bint text_or_bytes(data, const char **start, Py_ssize_t *length) except *:
-    """Set ``start`` and ``length`` to the bytes of a key or value. Return False if it is not bytes, str or None."""
+cdef inline bint text_or_bytes(data, bint takes_text, const char **start, Py_ssize_t *length) except *:
+    """Set ``start`` and ``length`` to the bytes of a key or value.
+
+    Return False if it is not bytes, None, or a str that is taken.
+    """
     if type(data) is bytes:
         start[0] = PyBytes_AS_STRING(data)
         length[0] = PyBytes_GET_SIZE(data)
         return True
     if data is None:
         return True
-    if type(data) is str:
+    if takes_text and type(data) is str:
         start[0] = PyUnicode_AsUTF8AndSize(data, length)
         return True
     return False

@@ -11,6 +11,45 @@ cdef extern from *:
     """
     void PYCONSUMER_SET_NEW(object type, NewFunction function, NewFunction *first)
 
+# Futures of an untracked subclass are as cheap as ours: the garbage collector does not know them, and their memory is
+# used again. Python makes each class of a `class` statement known to the collector, so this is changed before the class
+# has an object. A class that is derived from an untracked one is known to the collector again.
+cdef extern from *:
+    """
+    #include <string.h>
+    enum { PYCONSUMER_KEPT = 1024 };
+    static void *pyconsumer_kept[PYCONSUMER_KEPT];
+    static int pyconsumer_kept_count = 0;
+
+    static void pyconsumer_free_future(void *future) {
+        if (pyconsumer_kept_count < PYCONSUMER_KEPT) pyconsumer_kept[pyconsumer_kept_count++] = future;
+        else PyObject_Free(future);
+    }
+
+    static void pyconsumer_untrack(PyObject *derived, PyObject *base) {
+        PyTypeObject *type = (PyTypeObject *)derived;
+        if (type->tp_basicsize != ((PyTypeObject *)base)->tp_basicsize || type->tp_dictoffset != 0) return;
+        if (type->tp_alloc != PyType_GenericAlloc || type->tp_free != PyObject_GC_Del) return;
+        type->tp_flags &= ~Py_TPFLAGS_HAVE_GC;
+        type->tp_free = pyconsumer_free_future;
+    }
+
+    /* Returns NULL, without an exception, if no memory is kept. */
+    static PyObject *pyconsumer_kept_future(PyObject *of, PyObject *blank) {
+        PyTypeObject *type = (PyTypeObject *)of;
+        PyObject *future;
+        if (pyconsumer_kept_count == 0 || type->tp_free != pyconsumer_free_future) return NULL;
+        future = (PyObject *)pyconsumer_kept[--pyconsumer_kept_count];
+        memcpy((char *)future + sizeof(PyObject), (char *)blank + sizeof(PyObject),
+            (size_t)type->tp_basicsize - sizeof(PyObject));
+        Py_INCREF(Py_None); /* its two attributes that are objects */
+        Py_INCREF(Py_None);
+        return PyObject_Init(future, type);
+    }
+    """
+    void pyconsumer_untrack(object derived, object base)
+    PyObject *pyconsumer_kept_future(object of, object blank)
+
 
 cdef class BatchResult:
     cdef readonly object topic_partition
@@ -135,8 +174,7 @@ cdef enum:
 
 
 # The garbage collector does not track futures, which saves half of their cost. Of the objects that a future refers to,
-# only its function may refer back. It is released when the future is done, and every future is done eventually. The
-# appender lets the collector forget those of a subclass, too, such as that of pyconsumer.compat.kafka.
+# only its function may refer back. It is released when the future is done, and every future is done eventually.
 @cython.no_gc
 @cython.freelist(1024)
 cdef class FutureRecordMetadata:
@@ -294,3 +332,34 @@ cdef object new_future(PyTypeObject *cls, args, PyObject *named):
 
 
 PYCONSUMER_SET_NEW(FutureRecordMetadata, new_future, &first_new_future)
+
+
+#: Its memory is that of a new future.
+cdef FutureRecordMetadata BLANK = FutureRecordMetadata.__new__(FutureRecordMetadata)
+
+
+cdef extern from *:
+    """
+    #define PYCONSUMER_OWNED(object) ((PyObject *)(object))
+    """
+    object PYCONSUMER_OWNED(PyObject *new)  # takes over the reference
+
+
+def untracked(cls):
+    """Decorate a subclass of FutureRecordMetadata whose objects the garbage collector need not know."""
+    if not issubclass(cls, FutureRecordMetadata) or cls is FutureRecordMetadata:
+        raise TypeError(f"a subclass of FutureRecordMetadata is expected, not {cls!r}")
+    pyconsumer_untrack(cls, FutureRecordMetadata)
+    return cls
+
+
+cdef inline FutureRecordMetadata new_future_of(future_class):
+    """Return a future of a subclass. The garbage collector does not track it."""
+    cdef PyObject *kept = pyconsumer_kept_future(future_class, BLANK)
+    if kept is not NULL:
+        return <FutureRecordMetadata>PYCONSUMER_OWNED(kept)
+    cdef FutureRecordMetadata future
+    future = <FutureRecordMetadata>first_new_future(<PyTypeObject *>future_class, (), NULL)
+    if PyObject_IS_GC(future):
+        PyObject_GC_UnTrack(<void *>future)
+    return future

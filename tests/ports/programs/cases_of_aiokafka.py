@@ -90,6 +90,9 @@ async def value_of(consumer: AIOKafkaConsumer) -> str:
 async def start_on_a_new_topic(address: str, prefix: str) -> None:
     consumer = member(address, prefix, prefix)
     await started(consumer, "started")
+    async with asyncio.timeout(LONG_S):  # if the broker makes the topic late, the member joins without partitions first
+        while not consumer.assignment():  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.1)
     show("assignment", sorted(tp.partition for tp in consumer.assignment()))
     await filled(address, prefix, b"x")
     show("record", await value_of(consumer))

@@ -10,10 +10,10 @@ import tracemalloc
 import pytest
 
 from pyconsumer.consumer.metrics import ConsumerMetrics, GroupMetrics
-from pyconsumer.consumer.partition_state import FetchPosition, current_leader
+from pyconsumer.consumer.partition_state import FetchPosition, TopicPartitionState, current_leader
 from pyconsumer.consumer.record_counters import PartitionCounters, TopicCounters
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.metrics.windows import Timing, Windows
+from pyconsumer.metrics.windows import Reading, Timing, Windows
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.stats import ChannelStats
 from pyconsumer.structs import TopicPartition
@@ -197,15 +197,78 @@ def test_the_lag_that_a_long_poll_returns_counts_from_its_end() -> None:
     subscriptions.assign_from_user([tp])
     subscriptions.seek(tp, FetchPosition(3, -1, current_leader(Metadata(), tp)))
     state = subscriptions.by_partition[tp]
-    state.high_watermark, state.log_start_offset = 10, 0
+    state.update_log_offsets(10, 10, 0)
     metrics = ConsumerMetrics(0.0, Windows())
     metrics.watch(subscriptions, read_committed=False)
     metrics.on_poll_start(0.0)
     metrics.on_fetch(300.0, {"t": 10}, 0, 300.0)
-    metrics.on_polled({tp: range(1)})
+    state.start_counters(metrics.windows, 300.0)
+    state.polls[:] = 1, 3, 3
+    counters = metrics.partition_counters(state)
 
-    assert state.counters is not None
-    assert state.counters.reading(301.0).peaks["largest_lag"] == 7
+    assert counters is not None
+    assert counters.reading(301.0).peaks["largest_lag"] == 7
+
+
+def _polled_partition(*, end: int, start: int) -> tuple[ConsumerMetrics, TopicPartitionState]:
+    subscriptions = SubscriptionState(None)
+    tp = TopicPartition("t", 0)
+    subscriptions.assign_from_user([tp])
+    state = subscriptions.by_partition[tp]
+    state.update_log_offsets(end, end, start)
+    metrics = ConsumerMetrics(0.0, Windows())
+    metrics.watch(subscriptions, read_committed=False)
+    state.start_counters(metrics.windows, 0.0)
+    return metrics, state
+
+
+def _read(metrics: ConsumerMetrics, state: TopicPartitionState, now: float) -> Reading:
+    counters = metrics.partition_counters(state)
+    assert counters is not None
+    return counters.reading(now)
+
+
+def test_polls_count_with_the_ends_that_the_log_had_then() -> None:
+    metrics, state = _polled_partition(end=100, start=20)
+    state.polls[:] = 2, 30 + 50, 30  # two polls, after which the position was 30 and 50
+    before = _read(metrics, state, 1.0)
+    metrics.settle_polls(state)
+    state.update_log_offsets(1000, 1000, 40)
+
+    assert _read(metrics, state, 1.0) == before
+    assert before.growth == {"count": 2, "lag": 70 + 50, "lead": 10 + 30}
+    assert before.peaks == {"largest_lag": 70, "smallest_lead": -10}
+    assert list(state.polls) == [0, 0, 0]
+
+    state.polls[:] = 1, 100, 100
+    assert _read(metrics, state, 1.0).growth == {"count": 3, "lag": 120 + 900, "lead": 40 + 60}
+    assert _read(metrics, state, 1.0).peaks == {"largest_lag": 900, "smallest_lead": -10}
+
+
+def test_a_new_window_takes_no_polls_of_the_one_before() -> None:
+    metrics, state = _polled_partition(end=100, start=0)
+    state.polls[:] = 1, 10, 10
+    metrics.on_poll_start(31.0)  # begins a window
+    state.polls[:] = 1, 60, 60
+    metrics.on_poll_start(62.0)
+    state.polls[:] = 1, 90, 90
+
+    assert _read(metrics, state, 63.0).growth["count"] == 3
+    assert _read(metrics, state, 91.0).growth["count"] == 2  # 90 s after the first window began
+    assert _read(metrics, state, 91.0).peaks["largest_lag"] == 40
+    assert _read(metrics, state, 122.0).growth["count"] == 1
+    assert _read(metrics, state, 200.0).growth["count"] == 0
+
+
+def test_polls_after_a_long_pause_count_at_once() -> None:
+    metrics, state = _polled_partition(end=100, start=0)
+    state.polls[:] = 1, 10, 10
+    metrics.on_poll_start(3600.0)
+    state.polls[:] = 1, 60, 60
+
+    assert _read(metrics, state, 3601.0).growth == {"count": 1, "lag": 40, "lead": 60}
+    metrics.settle_polls(state)
+    assert _read(metrics, state, 3601.0).growth == {"count": 1, "lag": 40, "lead": 60}
 
 
 def test_the_group_counts_failures_by_time() -> None:
@@ -224,12 +287,13 @@ def test_partitions_cost_less_than_five_megabytes_by_ten_thousand() -> None:
         before = tracemalloc.get_traced_memory()[0]
         kept = [PartitionCounters(windows, 0.0) for _ in range(10_000)]
         for counters in kept:
-            counters.returned(5, 100_000, 1.0)
+            counters.polled([1, 100_000, 100_000], 100_005, 0)
+        polls = [[1, number, number] for number in range(1000, 11_000)]  # of each state
         used = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
     assert used < 5_000_000
-    assert len(kept) == 10_000
+    assert len(kept) == len(polls) == 10_000
 
 
 def test_a_reader_in_another_thread_never_sees_more_than_there_was() -> None:

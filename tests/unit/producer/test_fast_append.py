@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import gc
 import os
 import random
 import sys
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -415,3 +417,72 @@ def test_ranges_of_a_batch_that_was_split(twin: dict[str, type]) -> None:
     assert whole.ranges(0, 10) == [(parts[0], 0, 4), (parts[1], 0, 2), (parts[2], 0, 4)]
     assert whole.ranges(3, 2) == [(parts[0], 3, 1), (parts[1], 0, 1)]
     assert whole.ranges(7, 1) == [(parts[2], 1, 1)]
+
+
+def _futures(native: Any) -> dict[str, type[Any]]:
+    """Subclasses of the compiled future: as pyconsumer.compat makes one, derived from that, and others."""
+    base = native.FutureRecordMetadata
+    light = native.untracked(type("Light", (base,), {"__slots__": ()}))
+    return {
+        "light": light,
+        "derived": type("Derived", (light,), {"__slots__": ()}),
+        "with attributes": native.untracked(type("WithAttributes", (base,), {"__slots__": ("a",)})),
+        "with a dictionary": native.untracked(type("WithDictionary", (base,), {})),
+        "plain": type("Plain", (base,), {"__slots__": ()}),
+    }
+
+
+@pytest.mark.parametrize("kind", ["light", "derived", "with attributes", "with a dictionary", "plain"])
+def test_futures_of_a_subclass_are_whole_when_their_memory_is_used_again(native: Any, kind: str) -> None:
+    future_class = _futures(native)[kind]
+    bench = Bench(native, size_limit=1 << 20, memory=1 << 22, batch_size=1 << 20, future_class=future_class)
+    held: list[Any] = []
+    for number in range(4000):  # more than are kept, in any order
+        future = bench.appender.append("t", b"v" * (number % 7), None, None, 1, NOW + number)
+        assert type(future) is future_class
+        assert not gc.is_tracked(future)
+        assert future.place == (bench.batches[1].result, number)
+        noted = weakref.ref(future)
+        assert noted() is future
+        held.append((future, number))
+        if number % 5 == 0:
+            held[:] = held[:: 2 + number % 2]
+        del future
+        assert noted() is held[-1][0] or noted() is None
+    called: list[Any] = []
+    for future, _ in held:
+        future.add_callback(called.append)
+    bench.batches[1].result.finish(100, -1, None)
+    metadata = [future.get(0) for future, _ in held]
+    assert [(each.offset, each.timestamp, each.serialized_value_size) for each in metadata] == [
+        (100 + number, NOW + number, number % 7) for _, number in held
+    ]
+    assert called == metadata
+    held.clear()
+    before = sys.getrefcount(future_class)
+    bench.appender.append("t", b"", None, None, 2, NOW)
+    assert sys.getrefcount(future_class) == before  # each object had one reference to its class
+
+
+def test_only_a_subclass_of_the_future_is_untracked(native: Any) -> None:
+    for other in (native.FutureRecordMetadata, int):
+        with pytest.raises(TypeError, match="subclass of FutureRecordMetadata"):
+            native.untracked(other)
+
+
+def test_a_future_of_an_untracked_subclass_without_a_record_is_done(native: Any) -> None:
+    light = _futures(native)["light"]
+    for _ in range(3):
+        future = light.__new__(light)
+        assert future.done()
+        assert future.failed()
+
+
+@pytest.mark.parametrize("takes_text", [True, False])
+def test_text_may_be_left_to_python(native: Any, takes_text: bool) -> None:
+    append = Bench(native, takes_text=takes_text).appender.append
+
+    assert (append("t", "text", None, None, 1, NOW) is not None) == takes_text
+    assert (append("t", b"", "text", None, 1, NOW) is not None) == takes_text
+    assert append("t", b"", b"", None, 1, NOW) is not None
+    assert append("t", None, None, None, 1, NOW) is not None

@@ -470,3 +470,31 @@ def test_splitting_is_logged_once_a_minute_for_each_topic(caplog: pytest.LogCapt
     split_one()
     assert lines()[1:] == [lines()[1]]
     assert lines()[1].endswith(". 4 more batches split since the last such line")
+
+
+def test_a_batch_that_waits_for_more_records_makes_no_node_slow() -> None:
+    bench = Bench(linger_ms=5000, partitioner_availability_timeout_ms=1000)
+    bench.append()
+    bench.turn()
+    bench.turn(2.0)
+    assert bench.sender.idle_nodes(bench.clock.now() - 1.0) == []
+
+    sent = bench.one(4.0)  # the batch has lingered
+    bench.append()
+    bench.turn()  # the next one lingers while the first is in flight
+    bench.turn(4.0)
+    assert bench.sender.idle_nodes(bench.clock.now() - 1.0) == []
+    bench.turn(2.0)  # from here on it waits for its node, which has not answered
+    bench.turn(1.5)
+    assert bench.sender.idle_nodes(bench.clock.now() - 1.0) == [1]
+    sent.succeed()
+    assert bench.sender.idle_nodes(bench.clock.now() - 1.0) == []
+
+
+def test_a_batch_that_waits_for_the_end_of_a_pause_makes_no_node_slow() -> None:
+    bench = Bench(retry_backoff_ms=5000, retry_backoff_max_ms=5000, partitioner_availability_timeout_ms=1000)
+    bench.append()
+    bench.one().succeed(p0=NOT_LEADER)
+    bench.turn()
+    bench.turn(2.0)
+    assert bench.sender.idle_nodes(bench.clock.now() - 1.0) == []

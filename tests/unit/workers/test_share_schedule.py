@@ -117,3 +117,13 @@ def test_batches_settle_each_of_their_records() -> None:
     world.schedule.split(rest)  # type: ignore[attr-defined]
     world.schedule.leave_out(world.take())
     assert world.settled() == [(3, AcknowledgeType.REJECT)]
+
+
+def test_a_record_that_has_ended_the_work_is_not_done() -> None:
+    world = World()
+    world.deliver(0, 1, count=3)
+    task = world.take()
+    world.schedule.abort(task, FAILURE)
+    assert sorted(one.record.offset for one in world.schedule.not_done()) == [0, 1]
+    world.schedule.leave_out(task)
+    assert world.settled() == [(0, AcknowledgeType.REJECT)]

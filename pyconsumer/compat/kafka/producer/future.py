@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.structs import TopicPartition
-from pyconsumer.producer.implementation import BatchResult
+from pyconsumer.producer.implementation import BatchResult, untracked
 from pyconsumer.producer.implementation import FutureRecordMetadata as SentRecord
 from pyconsumer.structs import RecordMetadata as OurMetadata
 
@@ -35,10 +35,11 @@ class RecordMetadata(NamedTuple):
     serialized_header_size: int
 
 
+@untracked
 class FutureRecordMetadata(SentRecord):
     """The result of one ``send``. Its errors are those of :mod:`pyconsumer.compat.kafka.errors`."""
 
-    __slots__ = ()  # so the garbage collector need not know it
+    __slots__ = ()
 
     #: kafka-python's setting for callbacks that raise. Here they are always logged.
     error_on_callbacks = False

@@ -52,6 +52,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
 
     #: kafka-python's defaults by name.
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(PRODUCER_DEFAULTS)
+    _takes_text = False  # without a serializer
     _future_class = FutureRecordMetadata
 
     def __init__(self, **configs: Any) -> None:
@@ -67,8 +68,6 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine, documented=PRODUCER_DEFAULTS))
         self.config: Any = GivenConfig(self.config, PRODUCER_DEFAULTS, given)
         self._bootstrap_ms: float = bootstrap_ms
-        #: What `send` needs for most records.
-        self._quick = self._append if self._is_plain and self._transactions is None else None
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -111,7 +110,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         """
         try:
             quick = self._quick
-            if quick is not None and hooks.active is None and type(value) is not str and type(key) is not str:
+            if quick is not None and hooks.active is None:
                 future = quick(topic, value, key, headers, partition, timestamp_ms)  # as there, without its frame
                 if future is not None:
                     return future  # type: ignore[return-value]  # of the class above

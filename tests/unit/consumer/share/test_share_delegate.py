@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.share.acknowledgements import Piece, Source
 from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
 from pyconsumer.consumer.share.delegate import ShareDelegate
+from pyconsumer.consumer.share.last_delivery import MOST_LETTERS
 from pyconsumer.consumer.share.session import Queued, ShareSession, Ticket
 from pyconsumer.errors import KafkaError, KafkaTimeoutError, RecordDeserializationError, ShareSessionNotFoundError
 from pyconsumer.protocol.messages.share_fetch import AcquiredRecords
@@ -57,11 +59,11 @@ class World:
         )
         self.delegate.fetcher.buffer.append(fetch)
 
-    def poll(self, most: int = 100) -> list[Any]:
+    def poll(self, most: int = 100, *, as_bytes: bool = False) -> list[Any]:
         """Return the values that a poll returns without waiting."""
         self.session.is_busy = True  # nothing is sent
         self.delegate.note_returned()
-        steps = self.delegate.fetched(0.0, most)
+        steps = self.delegate.fetched(0.0, most, as_bytes=as_bytes)
         try:
             while True:
                 next(steps)
@@ -70,6 +72,10 @@ class World:
         except BaseException as error:
             self.delegate.on_interrupt(error)
             raise
+
+    def queued(self) -> list[tuple[int, int, int]]:
+        """Return the acknowledgements that wait to be sent."""
+        return [(piece.first, piece.last, piece.kind) for queued in self.session.queue for piece in queued.pieces]
 
     def close(self) -> None:
         for delegate in self._open:
@@ -236,3 +242,120 @@ def test_close_ends_acknowledgements_that_were_not_sent(world: World) -> None:
     finish(world.delegate.close(0.0))
     assert isinstance(ticket.results[_TP], ShareSessionNotFoundError)
     assert ticket.pending == 0
+
+
+def test_records_that_came_as_bytes_are_deserialized_by_a_poll_that_returns_them_again(world: World) -> None:
+    world.start(value_deserializer=int, share_acknowledgement_mode="explicit", on_record_error="skip")
+    delegate = world.delegate
+    world.buffer(0, b"1", b"x", b"3")
+    world.buffer(1, b"4")
+    assert world.poll(as_bytes=True) == [b"1", b"x", b"3", b"4"]
+    delegate.keep_unseen()  # Ctrl-C in poll_arrow
+    assert world.poll(2) == [1, 3]
+    assert world.queued() == [(1, 1, AcknowledgeType.REJECT)]
+    for offset in (0, 2):
+        delegate.acknowledge(_TP, offset, AcknowledgeType.ACCEPT)
+    assert world.poll() == [4]
+    delegate.keep_unseen()
+    assert world.poll(as_bytes=True) == [4], "the columns have the bytes: see Delivery.raw_records"
+
+
+def test_records_that_were_renewed_as_columns_are_deserialized_by_the_next_poll(world: World) -> None:
+    world.start(value_deserializer=int, share_acknowledgement_mode="explicit")
+    world.buffer(0, b"1", b"2", b"3")
+    assert world.poll(as_bytes=True) == [b"1", b"2", b"3"]
+    for offset, kind in enumerate((AcknowledgeType.RENEW, AcknowledgeType.ACCEPT, AcknowledgeType.RENEW)):
+        world.delegate.acknowledge(_TP, offset, kind)
+    assert world.poll() == []
+    (queued,) = world.session.take_queue()
+    world.buffer(1, b"4")
+    world.delegate.fetcher._finish(queued, None, 100.0)
+    assert world.poll() == [1, 3]
+    for offset in (0, 2):
+        world.delegate.acknowledge(_TP, offset, AcknowledgeType.ACCEPT)
+    assert world.poll() == [4]
+
+
+class Letters:
+    """A sink that takes records in the background, until the test says so."""
+
+    def __init__(self) -> None:
+        self.begun: list[Future[None]] = []
+
+    def begin(self, error: RecordDeserializationError) -> Future[None]:
+        self.begun.append(Future())
+        return self.begun[-1]
+
+    def send(self, error: RecordDeserializationError) -> None:
+        raise AssertionError("records are taken in the background")
+
+
+def in_last_delivery(world: World, count: int) -> Letters:
+    """Release records in their last delivery."""
+    sink = Letters()
+    world.start(share_acknowledgement_mode="explicit", on_record_error=sink)
+    world.delegate.group = SimpleNamespace(delivery_limit=1, refresh=lambda: False, is_settled=True, next_due_at=0.0)  # type: ignore[assignment]
+    world.buffer(0, *[b"v"] * count)
+    assert len(world.poll()) == count
+    for offset in range(count):
+        world.delegate.acknowledge(_TP, offset, AcknowledgeType.RELEASE)
+    return sink
+
+
+def test_a_sink_has_few_records_at_a_time(world: World) -> None:
+    sink = in_last_delivery(world, 40)
+    most = 0
+    while len(world.queued()) < 40:
+        world.delegate.commit_async()
+        running = [future for future in sink.begun if not future.done()]
+        most = max(most, len(running))
+        running[0].set_result(None)
+        world.delegate.commit_async()
+    assert (most, len(sink.begun)) == (MOST_LETTERS, 40)
+    assert {kind for _, _, kind in world.queued()} == {AcknowledgeType.REJECT}
+
+
+def test_a_second_commit_waits_for_the_letters_of_the_first_one(world: World) -> None:
+    sink = in_last_delivery(world, 2)
+    world.session.is_busy = True
+    now = world.delegate.clock.now()
+    for _ in range(2):
+        assert isinstance(finish(world.delegate.commit(now - 1))[_TP], KafkaTimeoutError)
+    assert len(sink.begun) == 2
+    for sent in sink.begun:
+        sent.set_result(None)
+    steps = world.delegate.commit(now + 60)
+    next(steps)  # it waits for the broker
+    assert world.queued() == [(0, 0, AcknowledgeType.REJECT), (1, 1, AcknowledgeType.REJECT)]
+    for queued in world.session.drop_queue():
+        world.delegate.fetcher._finish(queued, None)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == {_TP: None}
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_ctrl_c_loses_no_acknowledgement_and_queues_none_twice(world: World, mode: str, after: bool) -> None:
+    world.start(share_acknowledgement_mode=mode)
+    delegate = world.delegate
+    world.buffer(0, b"1", b"2")
+    world.buffer(1, b"3")
+    assert len(world.poll()) == 3
+    if mode == "explicit":
+        for partition, offset in ((0, 0), (0, 1), (1, 0)):
+            delegate.acknowledge(TopicPartition("t", partition), offset, AcknowledgeType.ACCEPT)
+    acknowledge = delegate.fetcher.acknowledge
+
+    def interrupted(queued: Queued) -> None:
+        delegate.fetcher.acknowledge = acknowledge  # type: ignore[method-assign]
+        if after:
+            acknowledge(queued)
+        raise KeyboardInterrupt
+
+    delegate.fetcher.acknowledge = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        delegate.commit_async()
+    delegate.recover()
+    assert world.poll() == []
+    assert sorted(world.queued()) == [(0, 0, AcknowledgeType.ACCEPT), (0, 1, AcknowledgeType.ACCEPT)]

@@ -279,3 +279,33 @@ def test_an_error_of_the_whole_group_is_raised_by_a_poll() -> None:
     error = world.fetcher.take_error()
     assert error is not None
     assert "no" in str(error)
+
+
+def test_a_renewed_lock_is_counted_from_the_request() -> None:
+    world = World()
+    world.open()
+    (fetch,) = world.fetcher.buffer
+    delivery = fetch.take(10, None)
+    assert delivery is not None
+    world.clock.time = 103.0
+    world.fetcher.acknowledge(Queued(_SOURCE, delivery.renewal()))
+    assert world.fetcher.send_acknowledgements()
+    world.clock.time = 107.0  # the consumer's thread was busy, and the response waited in the socket
+    world.client.respond(confirmed())
+    assert (delivery.is_renewing, delivery.locked_until) == (False, 103.0 + 5.0)
+
+
+def test_a_commit_waits_for_what_an_earlier_commit_has_left_behind() -> None:
+    world = World()
+    world.open()
+    early = world.acknowledge(accepted(0, 0))
+    assert world.fetcher.send_acknowledgements()
+    world.acknowledge(accepted(1, 1))
+    ticket = Ticket()
+    world.fetcher.adopt(ticket)
+    assert ticket.pending == 2  # one is in flight, one waits
+    world.client.respond(confirmed(Errors.INVALID_REQUEST))
+    assert world.fetcher.send_acknowledgements()
+    world.client.respond(confirmed())
+    assert (ticket.pending, early.pending) == (0, 1)
+    assert ticket.results[_TP] is not None
