@@ -30,7 +30,7 @@ from pyconsumer.schemas import (
 from tests.support.fake_registry import FakeRegistry
 from tests.support.proto_files import compiled
 
-__all__ = ["main", "ways"]
+__all__ = ["SCHEMA", "main", "order_class", "values", "ways"]
 
 _KINDS: Final = {
     "id": ("integer", "int64"),
@@ -52,6 +52,11 @@ SCHEMA: Final = json.dumps(
 )
 _PROTO: Final = " ".join(f"{kind} {name} = {number};" for number, (name, (_, kind)) in enumerate(_KINDS.items(), 1))
 _CONTEXT: Final = SerializationContext("orders", MessageField.VALUE)
+
+
+def order_class() -> Any:
+    """Return the class of the messages."""
+    return compiled(f'syntax = "proto3"; message Order {{ {_PROTO} }}').message([0])
 
 
 def values(count: int) -> list[dict[str, Any]]:
@@ -82,7 +87,7 @@ def ways(count: int, *, with_peers: bool) -> Iterator[tuple[str, Callable[[], An
     columns = JSONDeserializer(SCHEMA, None, registry)
     fetched = BinaryColumn.of(data)  # as a poll has them
     yield "JSON: columns", lambda: _columns(columns, fetched, count)
-    kind = compiled(f'syntax = "proto3"; message Order {{ {_PROTO} }}').message([0])
+    kind = order_class()
     messages = [kind(**{name: each for name, each in one.items() if each is not None}) for one in given]
     proto, unproto = ProtobufSerializer(kind, registry), ProtobufDeserializer(kind, None, registry)
     encoded: list[Any] = [proto(each, _CONTEXT) for each in messages]

@@ -34,7 +34,7 @@ from pyconsumer.schemas import (
 from tests.benchmarks.measure import answer
 from tests.support.process import run
 
-__all__ = ["RATIOS", "SCHEMAS", "WAYS", "fill", "main", "measure", "ratios", "values_of"]
+__all__ = ["RATIOS", "SCHEMAS", "WAYS", "fill", "main", "measure", "ratios", "spent_on", "values_of"]
 
 _PARTITIONS: Final = 4
 _DIFFERENT: Final = 1_000  # values of a topic, which are repeated
@@ -241,14 +241,18 @@ def measure(arguments: dict[str, Any]) -> dict[str, float]:
     Returns:
         The seconds, those of the processor, and the number of records that count.
     """
+    return spent_on(WAYS[arguments["way"]][0](arguments), arguments["records"])
+
+
+def spent_on(batches: Iterator[int], records: int) -> dict[str, float]:
+    """Read records, given the sizes of their batches. Return as :func:`measure`."""
     count = skipped = 0
     used, began = 0.0, 0.0
-    batches = WAYS[arguments["way"]][0](arguments)
     for size in batches:
         count += size
-        if not skipped and count >= arguments["records"] // 4:
+        if not skipped and count >= records // 4:
             skipped, used, began = count, _used(), time.perf_counter()
-        if count >= arguments["records"]:
+        if count >= records:
             break
     found = {"seconds": time.perf_counter() - began, "cpu": _used() - used, "records": count - skipped}
     batches.close()  # type: ignore[attr-defined]  # all are generators

@@ -9,7 +9,7 @@ from pyconsumer.protocol.compiled import load_compiled
 __all__ = ["REVISION", "ColumnProgram", "ColumnsDecoder", "Decoder", "Encoder", "PrefixDecoder"]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-REVISION: Final = 7
+REVISION: Final = 8
 
 if TYPE_CHECKING:
     from pyconsumer.protocol.avro._pure import Decoder, Encoder, PrefixDecoder

@@ -59,7 +59,7 @@ from pyconsumer.protocol.avro.plan import MAX_LEVELS as PLAN_LEVELS
 from pyconsumer.protocol.compiled import not_copied
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 7
+REVISION = 8
 
 import_datetime()
 

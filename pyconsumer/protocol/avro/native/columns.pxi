@@ -872,9 +872,18 @@ cdef void powers_of_ten(int digits, uint64_t *high, uint64_t *low) noexcept nogi
 # -- the decoder -------------------------------------------------------------------------------------------------------
 
 
+cdef enum:
+    # The kinds of programs.
+    NO_PROGRAM = 0
+    OF_STEPS
+    OF_MESSAGES
+    OF_DOCUMENTS
+
+
 cdef struct Chosen:
     int64_t number
     PyObject *program
+    int kind
 
 
 cdef class Given:
@@ -1057,6 +1066,7 @@ cdef class ColumnsDecoder:
         self.reading.expected = len(rows)
         chosen.number = -1
         chosen.program = NULL
+        chosen.kind = NO_PROGRAM
         for data in rows:
             if self.is_full():
                 return row, bad
@@ -1085,6 +1095,7 @@ cdef class ColumnsDecoder:
         self.reading.expected = count
         chosen.number = -1
         chosen.program = NULL
+        chosen.kind = NO_PROGRAM
         if not odd:
             odd = None
         for row in range(count):
@@ -1120,12 +1131,13 @@ cdef class ColumnsDecoder:
         cdef Reading *r = &self.reading
         cdef Py_ssize_t before = self.cols[0].count
         cdef PyObject *program = NULL
-        cdef int result = BAD
+        cdef int result = BAD, kind = NO_PROGRAM
         cdef int64_t number
         cdef Py_ssize_t begin = 5
         if odd is not None and row in odd:
             found, begin = odd[row]
             program = <PyObject *>found  # which the dictionary keeps
+            kind = self.kind_of(program)
             if not 0 <= begin <= size:
                 raise ValueError(f"row {row} has no byte {begin}")
         elif size < 5 or start[0] != 0:
@@ -1135,16 +1147,16 @@ cdef class ColumnsDecoder:
             if number != chosen.number:
                 chosen.number = number
                 chosen.program = PyDict_GetItemWithError(programs, number)
-            program = chosen.program
-        if program is not NULL and is_program(program):
-            self.check_program(columns_of_program(<object>program))
+                chosen.kind = self.kind_of(chosen.program)
+            program, kind = chosen.program, chosen.kind
+        if kind != NO_PROGRAM:
             r.at, r.end, r.room = start + begin, start + size, self.room
-            if type(<object>program) is ColumnProgram:
+            if kind == OF_STEPS:
                 r.steps = (<ColumnProgram>program).steps
                 r.links = (<ColumnProgram>program).links
                 r.skipper = <PyObject *>(<ColumnProgram>program).skipper
                 result = read_step(r, r.steps, 0)
-            elif type(<object>program) is MessageProgram:
+            elif kind == OF_MESSAGES:
                 result = read_message(r, <MessageProgram>program)
             else:
                 result = read_document(r, <DocumentProgram>program)
@@ -1167,13 +1179,24 @@ cdef class ColumnsDecoder:
             self.give_up(row)
         return True
 
-    cdef inline int check_program(self, object columns) except -1:
-        """Check that a program is of these columns: it has their numbers."""
-        if columns is self.columns or columns is self.fitting:
-            return 0
-        check_columns(self.columns, columns)
-        self.fitting = columns
-        return 0
+    cdef int kind_of(self, PyObject *program) except -1:
+        """Return the kind of a program, and check that it is of these columns: it has their numbers."""
+        cdef object columns
+        cdef int kind
+        if program is NULL:
+            return NO_PROGRAM
+        if type(<object>program) is ColumnProgram:
+            kind, columns = OF_STEPS, (<ColumnProgram>program).columns
+        elif type(<object>program) is MessageProgram:
+            kind, columns = OF_MESSAGES, (<MessageProgram>program).columns
+        elif type(<object>program) is DocumentProgram:
+            kind, columns = OF_DOCUMENTS, (<DocumentProgram>program).again.columns
+        else:
+            return NO_PROGRAM
+        if columns is not self.columns and columns is not self.fitting:
+            check_columns(self.columns, columns)
+            self.fitting = columns
+        return kind
 
     cdef inline int null_row(self) noexcept:
         self.reading.held += ROW_BYTES + self.null_bytes
@@ -1196,19 +1219,6 @@ cdef class ColumnsDecoder:
         for number in range(self.count):
             found.append(finished(&self.cols[number]))
         return found
-
-
-cdef inline bint is_program(PyObject *given) noexcept:
-    cdef object kind = type(<object>given)
-    return kind is ColumnProgram or kind is MessageProgram or kind is DocumentProgram
-
-
-cdef inline object columns_of_program(object program):
-    if type(program) is ColumnProgram:
-        return (<ColumnProgram>program).columns
-    if type(program) is MessageProgram:
-        return (<MessageProgram>program).columns
-    return (<DocumentProgram>program).again.columns
 
 
 cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:

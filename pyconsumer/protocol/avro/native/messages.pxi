@@ -45,6 +45,18 @@ cdef enum:
     KEPT_ENTRIES = 4096
 
 
+cdef enum:
+    # The ways to read a plain field: a singular number or text with a column, in no oneof.
+    NOT_PLAIN = 0
+    PLAIN_LONG
+    PLAIN_INT
+    PLAIN_BOOL
+    PLAIN_TEXT
+    PLAIN_BYTES
+    PLAIN_WORD  # 8 bytes
+    PLAIN_HALF  # 4 bytes
+
+
 cdef struct Entry:
     const uint8_t *at
     const uint8_t *end
@@ -59,6 +71,7 @@ cdef struct Pf:
     int wire
     int rule
     int absent
+    int plain
     uint32_t number
     bint closed
     bint dense  # an enum whose numbers are 0, 1, 2 and so on
@@ -246,6 +259,8 @@ cdef class MessageProgram:
             raise ValueError("a default of the plan is no message")
         if field.do == P_ENUM:
             self.fill_enum(field, given.names)
+        if field.rule == SINGULAR and field.oneof < 0 and field.column >= 0:
+            field.plain = plain_of(field.do, layout[field.column].kind)
         return 0
 
     cdef int fill_enum(self, Pf *field, names) except -1:
@@ -390,6 +405,23 @@ WIRES_OF = dict.fromkeys(range(LAST_P), (0,)) | {
     P_WRAPPER: (2, 3),
     P_MOMENT: (2, 3),
 }
+
+
+cdef int plain_of(int do, int kind) except -1:
+    """Return the way to read a plain field."""
+    if do == P_STRING or do == P_BYTES:
+        return PLAIN_TEXT if do == P_STRING else PLAIN_BYTES
+    if do == P_INT64 and kind == K_LONG:
+        return PLAIN_LONG
+    if (do == P_INT32 or do == P_UINT32) and kind == K_INT:
+        return PLAIN_INT
+    if do == P_BOOL:
+        return PLAIN_BOOL
+    if do == P_FIXED64 and (kind == K_LONG or kind == K_DOUBLE):
+        return PLAIN_WORD
+    if (do == P_FIXED32 or do == P_SFIXED32) and (kind == K_INT or kind == K_FLOAT):
+        return PLAIN_HALF
+    return NOT_PLAIN
 
 
 cdef uint64_t bits_of(given, int kind) except? 1:
@@ -662,6 +694,15 @@ cdef int scan_message(Pr *p, const Table_ *table, Py_ssize_t count, uint32_t gro
     cdef Py_ssize_t place
     cdef Pf *field
     while r.at < r.end:
+        number = r.at[0]
+        if number < 0x80 and number >> 3 < table.numbers:
+            place = table.by_number[number >> 3]
+            if place >= 0 and p.fields[place].plain != NOT_PLAIN and p.fields[place].wire == <int>(number & 7):
+                r.at += 1
+                result = add_plain(r, p.fields + place, count)
+                if result != FINE:
+                    return result
+                continue
         if not tag_at(r, &number, &wire):
             return BAD
         if wire == 4:
@@ -672,7 +713,9 @@ cdef int scan_message(Pr *p, const Table_ *table, Py_ssize_t count, uint32_t gro
                 return BAD
             continue
         field = p.fields + place
-        if wire != field.wire:
+        if wire == field.wire and field.plain != NOT_PLAIN:
+            result = add_plain(r, field, count)
+        elif wire != field.wire:
             if wire == 2 and field.rule == REPEATED and (field.wire == 0 or field.wire == 1 or field.wire == 5):
                 result = scan_packed(p, field)
             else:
@@ -695,6 +738,66 @@ cdef int scan_message(Pr *p, const Table_ *table, Py_ssize_t count, uint32_t gro
         if result != FINE and result != UNKNOWN:
             return result
     return FINE if group == 0 else BAD
+
+
+cdef inline int add_plain(Reading *r, const Pf *field, Py_ssize_t count) noexcept:
+    """Read a plain field, whose tag was read."""
+    cdef Col *col = r.cols + field.column
+    cdef const uint8_t *at = r.at
+    cdef const uint8_t *end = r.end
+    cdef int plain = field.plain
+    cdef uint64_t found
+    cdef int length
+    if plain == PLAIN_TEXT or plain == PLAIN_BYTES:
+        return add_plain_text(r, col, plain == PLAIN_TEXT, count)
+    if plain <= PLAIN_BOOL:
+        if at < end and at[0] < 0x80:
+            found = at[0]
+            at += 1
+        else:
+            length = pyconsumer_varint(at, end, &found)
+            if length == 0:
+                return BAD
+            at += length
+    elif plain == PLAIN_WORD:
+        if end - at < 8:
+            return BAD
+        put_little(<uint8_t *>&found, at, 8)
+        at += 8
+    else:
+        if end - at < 4:
+            return BAD
+        found = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16 | <uint32_t>at[3] << 24
+        at += 4
+    r.at = at
+    if col.count == count:  # the last value counts
+        col.count -= 1
+    if next_of(r, col, True) != FINE:
+        return NO_MEMORY
+    if plain == PLAIN_LONG or plain == PLAIN_WORD:
+        (<uint64_t *>col.data)[col.count] = found
+    elif plain == PLAIN_BOOL:
+        set_bit(col.data, col.count, found != 0)
+    else:
+        (<uint32_t *>col.data)[col.count] = <uint32_t>found
+    col.count += 1
+    return FINE
+
+
+cdef inline int add_plain_text(Reading *r, Col *col, bint is_text, Py_ssize_t count) noexcept:
+    cdef const uint8_t *start
+    cdef Py_ssize_t size = 0
+    if r.at < r.end and r.at[0] < 0x80 and r.at[0] < r.end - r.at:
+        size = r.at[0]
+        r.at += 1
+    elif not length_at(r, &size):
+        return BAD
+    start = r.at
+    r.at += size
+    if (is_text and not pyconsumer_is_utf8(start, <size_t>size)) or not counts(r, size):
+        return BAD
+    reopen(col, count)
+    return add_bytes(r, col, start, size)
 
 
 cdef int scan_packed(Pr *p, Pf *field) noexcept:
