@@ -17,10 +17,11 @@ from pyconsumer.broker.logins import LoginError, LoginStep, PlainUsers
 from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from pyconsumer.compat.aiokafka.abc import AbstractTokenProvider
 from pyconsumer.compat.aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from pyconsumer.compat.aiokafka.tokens import AwaitedTokens
 from pyconsumer.errors import AuthenticationError
 from pyconsumer.network.sasl import OAuthBearer
 
-WITHIN_S = 30
+WITHIN_S = 90
 
 
 def _check_token(users: PlainUsers, message: Any) -> LoginStep:
@@ -33,7 +34,7 @@ def _check_token(users: PlainUsers, message: Any) -> LoginStep:
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A broker whose sessions last for a second."""
+    """A broker whose sessions last for three seconds: a renewal comes 150 ms or more before their end."""
     monkeypatch.setattr(PlainUsers, "authenticate", _check_token)
     monkeypatch.setattr(OAuthBearer, "name", "PLAIN")
     with EmbeddedCluster(
@@ -41,7 +42,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         in_thread=True,
         listeners=("SASL_PLAINTEXT",),
         sasl_users={"alice": "secret"},
-        config={"connections.max.reauth.ms": 1000, "group.initial.rebalance.delay.ms": 0},
+        config={"connections.max.reauth.ms": 3000, "group.initial.rebalance.delay.ms": 0},
     ) as cluster:
         yield cluster.bootstrap_servers
 
@@ -94,21 +95,40 @@ async def test_each_client_logs_in_by_a_coroutine_and_renews(address: str) -> No
         of_admin = tokens.given
         assert of_admin >= 1
 
-        producer = AIOKafkaProducer(**_settings(address, tokens))
-        await producer.start()
-        await producer.send_and_wait("tokens", b"1")
-        assert tokens.given > of_admin
-        consumer = AIOKafkaConsumer("tokens", group_id="g", auto_offset_reset="earliest", **_settings(address, tokens))
-        await consumer.start()
-        assert (await consumer.getone()).value == b"1"
-        tokens.enough = tokens.given + 3
-        reading = asyncio.create_task(consumer.getone())
-        await tokens.renewed.wait()
-        await producer.send_and_wait("tokens", b"2")
-        assert (await reading).value == b"2"
-        await consumer.stop()
-        await producer.stop()
+        async with (
+            AIOKafkaProducer(**_settings(address, tokens)) as producer,
+            AIOKafkaConsumer(
+                "tokens", group_id="g", auto_offset_reset="earliest", **_settings(address, tokens)
+            ) as consumer,
+        ):
+            await producer.send_and_wait("tokens", b"1")
+            assert tokens.given > of_admin
+            assert (await consumer.getone()).value == b"1"
+            tokens.enough = tokens.given + 3
+            reading = asyncio.create_task(consumer.getone())
+            await tokens.renewed.wait()
+            await producer.send_and_wait("tokens", b"2")
+            assert (await reading).value == b"2"
         assert tokens.threads == {threading.current_thread()}
+
+
+def test_a_token_that_is_requested_before_the_loop_is_known_comes_later() -> None:
+    class Broken(Tokens):
+        async def token(self) -> str:
+            raise LookupError("the issuer is away")
+
+    async def bind() -> None:
+        good.bind()
+        assert await asyncio.wrap_future(asked) == "good"
+        broken.bind()
+        with pytest.raises(LookupError, match="the issuer is away"):
+            await asyncio.wrap_future(refused)
+
+    good, broken = AwaitedTokens(Tokens(), WITHIN_S), AwaitedTokens(Broken(), WITHIN_S)
+    asked, given_up, refused = good.token(), good.token(), broken.token()  # as a producer's thread before `start`
+    assert not asked.done()
+    assert given_up.cancel()
+    asyncio.run(bind())
 
 
 @pytest.mark.asyncio

@@ -7,9 +7,12 @@ the token. The network client is told when it has come.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final
 
 from pyconsumer.errors import IllegalStateError
@@ -31,25 +34,34 @@ class AwaitedTokens:
     def __init__(self, provider: Any, timeout_s: float) -> None:
         self._provider = provider
         self._timeout_s = timeout_s
+        self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._early: list[Future[str]] = []  # a producer's thread logs in before `start`
 
     def bind(self) -> None:
-        """Let the running loop fetch the tokens from now on."""
-        self._loop = asyncio.get_running_loop()
+        """Let the running loop fetch the tokens from now on. Raises RuntimeError if no loop runs in this thread."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            self._loop = loop
+            early, self._early = self._early, []
+        for asked in early:
+            if asked.set_running_or_notify_cancel():
+                asyncio.run_coroutine_threadsafe(self._fetch(), loop).add_done_callback(partial(_pass_on, asked))
 
     def token(self) -> Future[str]:
         """Request a token that is valid now. Any thread may call this, at each login and renewal.
 
+        A token that is requested before ``start`` comes when ``start`` has bound the loop.
+
         Raises:
-            IllegalStateError: the client was not started, or its loop is closed.
+            IllegalStateError: the client's loop is closed.
         """
-        if self._loop is None:
-            try:
-                self.bind()
-            except RuntimeError:
-                raise IllegalStateError("start() must come first: its event loop fetches the token") from None
-        loop = self._loop
-        assert loop is not None
+        with self._lock:
+            loop = self._loop
+            if loop is None:
+                asked = Future[str]()
+                self._early.append(asked)
+                return asked
         if loop.is_closed():
             raise IllegalStateError("the event loop that fetches the tokens is closed")
         return asyncio.run_coroutine_threadsafe(self._fetch(), loop)
@@ -64,6 +76,16 @@ class AwaitedTokens:
         """Return the SASL extensions of the program's provider (KIP-342)."""
         found: Mapping[str, str] = self._provider.extensions() if hasattr(self._provider, "extensions") else {}
         return found
+
+
+def _pass_on(asked: Future[str], found: Future[str]) -> None:
+    """Give the outcome of a request to the future that was returned before."""
+    if found.cancelled():
+        asked.set_exception(IllegalStateError("the event loop that fetches the tokens has cancelled the request"))
+    elif (error := found.exception()) is not None:
+        asked.set_exception(error)
+    else:
+        asked.set_result(found.result())
 
 
 def await_tokens(configs: dict[str, Any], request_timeout_ms: float) -> AwaitedTokens | None:
@@ -81,6 +103,8 @@ def await_tokens(configs: dict[str, Any], request_timeout_ms: float) -> AwaitedT
         return None  # the check of the settings refuses another kind of object
     timeout_ms = configs.get("request_timeout_ms", request_timeout_ms)
     tokens = AwaitedTokens(provider, timeout_ms / 1000)
+    with contextlib.suppress(RuntimeError):  # without a running loop, `start` binds it
+        tokens.bind()
     configs["sasl_oauth_token_provider"] = tokens
     return tokens
 
