@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pyconsumer import KafkaAdminClient
+from pyconsumer.admin import ConfigResource, ConfigResourceType
 from tests.support.cluster import Cluster
 from tests.support.go import franz_program
 from tests.support.live_group import LiveGroup, LiveMember
@@ -62,6 +63,11 @@ class Play(NamedTuple):
     def run(self, cluster: Cluster) -> str:
         name = f"{self.way}-{self.client}-{self.policy}-{self.strategy}-{uuid.uuid4().hex[:6]}"
         cluster.create_topic(name, PARTITIONS)
+        if self.client == "confluent":
+            # librdkafka gives up a heartbeat after an interval, and does not ask again for what its response assigned.
+            interval = {ConfigResource(ConfigResourceType.GROUP, name): {"consumer.heartbeat.interval.ms": "1000"}}
+            with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+                admin.alter_configs(interval)
         options: dict[str, Any] = {"strategy": self.strategy, "per_second": 100, "session_ms": 10_000}
         with LiveGroup(cluster, name, name, PARTITIONS, **options) as group:
             before, _ = self.protocols
