@@ -18,7 +18,7 @@ from pyconsumer.admin import GroupDescription, KafkaAdminClient
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
-from pyconsumer.cli.positions import Row, descriptions_of, ends_of, offsets_of, rows_of, with_lag_times
+from pyconsumer.cli.positions import Row, positions_of, with_lag_times
 from pyconsumer.errors import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -114,14 +114,7 @@ class GroupLags:
         return [(group, list(islice(rows, len(of_group)))) for group, of_group in found]
 
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
-        admin, timeout_ms = self._admin, self._timeout_ms
-        names = self._names()
-        described = _good(descriptions_of(admin, names, timeout_ms))
-        committed = _good(offsets_of(admin, described, timeout_ms))
-        partitions = {tp for offsets in committed.values() for tp in offsets}
-        partitions |= {tp for group in described.values() for member in group.members for tp in member.assignment}
-        ends = ends_of(admin, sorted(partitions), timeout_ms)
-        return [(described[name], rows_of(described[name], offsets, ends)) for name, offsets in committed.items()]
+        return list(_good(positions_of(self._admin, self._names(), self._timeout_ms)).values())
 
     def _names(self) -> list[str]:
         return [

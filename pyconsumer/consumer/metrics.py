@@ -218,7 +218,7 @@ class ConsumerMetrics(Counters):
         count, positions, first = state.polls
         state.polls[:] = NO_POLLS  # first, so that a reader never sees them twice
         counters = state.counters
-        end, start = state.last_stable_offset if self._read_committed else state.high_watermark, state.log_start_offset
+        end, start = state.end(read_committed=self._read_committed), state.log_start_offset
         if counters is None or end < 0:
             return
         if counters.ends_at < self.ends_at:  # the polls are of the client's current window

@@ -127,7 +127,7 @@ class ConsumerNetworkClient(NetworkClient):
     def raise_topic_error(self, topics: Collection[str] = ()) -> None:
         """Raise, once, an error that :meth:`poll` would raise of one of these topics, by default of any."""
         if self.metadata.has_error:
-            error = self.metadata.take_topic_error((lambda topic: topic in topics) if topics else (lambda topic: True))
+            error = self.metadata.take_topic_error(topics or None)
             if error is not None:
                 raise error
 

@@ -206,7 +206,7 @@ class OffsetFetcher:
             unauthorized |= listed.unauthorized
         if unauthorized:
             raise errors.for_code(Errors.TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized)))
-        error = self._metadata.take_topic_error(lambda topic: any(tp.topic == topic for tp in missing))
+        error = self._metadata.take_topic_error({tp.topic for tp in missing})
         if error is not None:
             raise error
         if retry or leaderless:

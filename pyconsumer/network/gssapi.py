@@ -15,7 +15,7 @@ Rules
    thread of its own, and :meth:`Gssapi.first` returns None until it is there. The later steps have all that they need:
    they take microseconds, and are done at once.
 3. Logins with the same credentials take turns in one thread, as the first one gets the tickets that all use. The thread
-   ends when no login waits. A login that is given up is skipped. A forked child begins anew.
+   ends when no login waits. A login that is given up is skipped. A forked child has threads of its own.
 4. The broker is not trusted before it has proved its identity: its tokens, and their number, have limits.
 5. A fault that time may mend is a :class:`~pyconsumer.errors.KafkaConnectionError`: the client tries again.
 """
@@ -116,7 +116,7 @@ class _Threads:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, as a forked child does."""
+        """Forget all threads, since a forked child has none of them."""
         self._lock = threading.Lock()
         self._threads: dict[tuple[str | None, ...], LoginThread] = {}
 

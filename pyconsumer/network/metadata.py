@@ -614,15 +614,19 @@ class Metadata:
             self.fatal_error = errors.BootstrapResolutionError(*error.args, stage=error.stage)  # without traceback
         return error
 
-    def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
+    def take_topic_error(self, topics: Collection[str] | None = None) -> KafkaError | None:
         """Return the error to raise for topics that may not be read or cannot exist.
 
-        The errors of a response are returned once.
+        The errors of a response are returned once. Without ``topics`` those of all topics are.
 
         A returned error can still be read by :meth:`topic_error`.
         """
         for code in (errors.TopicAuthorizationFailedError.errno, errors.InvalidTopicError.errno):
-            names = sorted(name for name in self._unreported if self.topic_errors[name] == code and matters(name))
+            names = sorted(
+                name
+                for name in self._unreported
+                if self.topic_errors[name] == code and (topics is None or name in topics)
+            )
             if names:
                 self._unreported.difference_update(names)
                 return errors.for_code(code, ", ".join(names))

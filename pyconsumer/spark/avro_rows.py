@@ -12,25 +12,22 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.sql import types as spark
 
 from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.protocol.avro import AvroType
+from pyconsumer.spark.row_parts import SMALL, WHOLE, Convert, converted, fields_of, list_of, map_of
 
 __all__ = ["converter"]
 
-Convert = Callable[[Any], Any]
-
-_WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 #: Spark's types by Avro's. Logical types come first.
 _FITTING: Final[dict[str, tuple[str, ...]]] = {
     "null": ("void",),
     "boolean": ("boolean",),
-    "int": ("tinyint", "smallint", "int"),
-    "long": _WHOLE,
+    "int": SMALL,
+    "long": WHOLE,
     "float": ("float",),
     "double": ("float", "double"),
     "bytes": ("binary",),
@@ -70,36 +67,22 @@ def converter(kind: AvroType, column: Any, where: str) -> Convert | None:
     if kind.kind == "array":
         if not isinstance(column, spark.ArrayType):
             raise _misfit(kind, column, where)
-        return _list(converter(kind.items, column.elementType, f"{where}[]"))
+        return list_of(converter(kind.items, column.elementType, f"{where}[]"))
     if kind.kind == "map":
         if not isinstance(column, spark.MapType) or not isinstance(column.keyType, spark.StringType):
             raise _misfit(kind, column, where)
-        return _map(converter(kind.items, column.valueType, f"{where}{{}}"))
+        return map_of(converter(kind.items, column.valueType, f"{where}{{}}"))
     name = kind.kind if kind.logical is None else kind.logical.name
     if column.simpleString().partition("(")[0] not in _FITTING[name]:
         raise _misfit(kind, column, where)
     return None
 
 
-def _list(item: Convert | None) -> Convert | None:
-    return None if item is None else lambda values: [_of(item, value) for value in values]
-
-
-def _map(item: Convert | None) -> Convert:
-    return dict if item is None else lambda pairs: {key: _of(item, value) for key, value in pairs}
-
-
-def _of(convert: Convert, value: Any) -> Any:
-    return None if value is None else convert(value)
-
-
 def _record(kind: AvroType, column: Any, where: str) -> Convert | None:
     if not isinstance(column, spark.StructType):
         raise _misfit(kind, column, where)
     fields = {field.name: field for field in kind.fields}
-    given = {field.name: field.dataType for field in column.fields}
-    if len(given) < len(column.fields):
-        raise ConfigurationError(f"{where}: two fields of the struct have the same name")
+    given = fields_of(column, where)
     if unknown := [name for name in given if name not in fields]:
         raise ConfigurationError(
             f"{where}: the schema's {kind.name} has no field {', '.join(unknown)}. Its fields are {', '.join(fields)}"
@@ -115,7 +98,7 @@ def _record(kind: AvroType, column: Any, where: str) -> Convert | None:
     parts = {name: convert for name, convert in found.items() if convert is not None}
     if not parts:
         return None
-    return lambda row: row | {name: _of(convert, row[name]) for name, convert in parts.items()}
+    return lambda row: row | {name: converted(convert, row[name]) for name, convert in parts.items()}
 
 
 def _may_be_null(kind: AvroType) -> bool:
@@ -151,7 +134,7 @@ def _member(row: dict[str, Any], members: list[tuple[str, str, Convert | None]])
     if len(found) != 1:
         raise SerializationError(f"{len(found)} members of the union are set, and not one: {', '.join(row)}")
     label, value, convert = found[0]
-    return label, value if convert is None else convert(value)
+    return label, converted(convert, value)
 
 
 def _misfit(kind: AvroType, column: Any, where: str) -> ConfigurationError:

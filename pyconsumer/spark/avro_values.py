@@ -45,10 +45,6 @@ class AvroFormat(RegistryFormat):
         """Return a schema of the registry, with those that it refers to."""
         return schema_text(parse_with_references(client, schema, strict=False))
 
-    def to_register(self, given: SideOptions) -> Schema:
-        """Return the schema of the options for the registry."""
-        return Schema(given.schema)
-
     def check(self, settled: Settled, kind: Any, side: str) -> None:
         """Check that a column can be written."""
         converter(parse_schema(settled.text, strict=False).root, kind, side)

@@ -11,7 +11,6 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from pyspark.sql import types as spark
@@ -20,18 +19,16 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.avro import AvroType
 from pyconsumer.schemas.json_schema.documents import load_document
 from pyconsumer.schemas.json_schema.shapes import JSON_TEXT, REQUIRED
+from pyconsumer.spark.row_parts import WHOLE, Convert, converted, fields_of, list_of, map_of
 
 __all__ = ["converter"]
 
-Convert = Callable[[Any], Any]
-
-_WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 #: Spark's types by those of the columns.
 _FITTING: Final[dict[str, tuple[str, ...]]] = {
     "null": ("void",),
     "boolean": ("boolean",),
-    "long": _WHOLE,
-    "double": (*_WHOLE, "float", "double"),
+    "long": WHOLE,
+    "double": (*WHOLE, "float", "double"),
     "string": ("string",),
 }
 _NAMES: Final = {"long": "integer", "double": "number", "record": "object", "map": "object"}
@@ -55,13 +52,11 @@ def converter(kind: AvroType, column: Any, where: str) -> Convert | None:
     if kind.kind == "array":
         if not isinstance(column, spark.ArrayType):
             raise _misfit(kind, column, where)
-        item = converter(kind.items, column.elementType, f"{where}[]")
-        return None if item is None else lambda values: [_of(item, value) for value in values]
+        return list_of(converter(kind.items, column.elementType, f"{where}[]"))
     if kind.kind == "map":
         if not isinstance(column, spark.MapType) or not isinstance(column.keyType, spark.StringType):
             raise _misfit(kind, column, where)
-        item = converter(kind.items, column.valueType, f"{where}{{}}")
-        return dict if item is None else lambda pairs: {key: _of(item, value) for key, value in pairs}
+        return map_of(converter(kind.items, column.valueType, f"{where}{{}}"))
     if column.simpleString() not in _FITTING[kind.kind]:
         raise _misfit(kind, column, where)
     return _document if kind.doc == JSON_TEXT else None
@@ -71,17 +66,11 @@ def _document(text: str) -> Any:
     return load_document(text.encode())
 
 
-def _of(convert: Convert | None, value: Any) -> Any:
-    return value if convert is None or value is None else convert(value)
-
-
 def _object(kind: AvroType, column: Any, where: str) -> Convert:
     if not isinstance(column, spark.StructType):
         raise _misfit(kind, column, where)
     fields = {field.name: field for field in kind.fields}
-    given = {field.name: field.dataType for field in column.fields}
-    if len(given) < len(column.fields):
-        raise ConfigurationError(f"{where}: two fields of the struct have the same name")
+    given = fields_of(column, where)
     if unknown := [name for name in given if name not in fields]:
         raise ConfigurationError(
             f"{where}: the schema has no property {', '.join(unknown)}. Its properties are {', '.join(fields)}"
@@ -93,7 +82,7 @@ def _object(kind: AvroType, column: Any, where: str) -> Convert:
         for name, part in given.items()
     ]
     return lambda row: {
-        name: _of(convert, row[name]) for name, convert, is_needed in parts if is_needed or row[name] is not None
+        name: converted(convert, row[name]) for name, convert, is_needed in parts if is_needed or row[name] is not None
     }
 
 

@@ -12,7 +12,6 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -20,32 +19,29 @@ from pyspark.sql import types as spark
 
 from pyconsumer.errors import ConfigurationError, SerializationError
 from pyconsumer.protocol.protobuf.column_plan import is_map, is_repeated
+from pyconsumer.spark.row_parts import SMALL, WHOLE, Convert, fields_of
 
 __all__ = ["converter"]
 
-Convert = Callable[[Any], Any]
-
-_SMALL: Final = ("tinyint", "smallint", "int")
-_WHOLE: Final = (*_SMALL, "bigint")
-_UNSIGNED: Final = (*_WHOLE, "decimal")
+_UNSIGNED: Final = (*WHOLE, "decimal")
 #: Spark's types by those of ``FieldDescriptor``.
 _FITTING: Final[dict[int, tuple[str, ...]]] = {
     1: ("float", "double"),
     2: ("float",),
-    3: _WHOLE,
+    3: WHOLE,
     4: _UNSIGNED,
-    5: _SMALL,
+    5: SMALL,
     6: _UNSIGNED,
-    7: _WHOLE,
+    7: WHOLE,
     8: ("boolean",),
     9: ("string",),
     12: ("binary",),
-    13: _WHOLE,
+    13: WHOLE,
     14: ("string",),
-    15: _SMALL,
-    16: _WHOLE,
-    17: _SMALL,
-    18: _WHOLE,
+    15: SMALL,
+    16: WHOLE,
+    17: SMALL,
+    18: WHOLE,
 }
 _WRAPPED: Final = "google.protobuf."
 _TIMESTAMP, _DURATION = f"{_WRAPPED}Timestamp", f"{_WRAPPED}Duration"
@@ -67,9 +63,7 @@ def converter(kind: Any, column: Any, where: str) -> Convert:
     descriptor = kind.DESCRIPTOR
     if not isinstance(column, spark.StructType):
         raise ConfigurationError(f"column {where} is {column.simpleString()}, and no struct for {descriptor.full_name}")
-    given = {field.name: field.dataType for field in column.fields}
-    if len(given) < len(column.fields):
-        raise ConfigurationError(f"{where}: two fields of the struct have the same name")
+    given = fields_of(column, where)
     fields = descriptor.fields_by_name
     if unknown := [name for name in given if name not in fields]:
         raise ConfigurationError(

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaAdminClient
-from pyconsumer.admin import ConfigResource, ConfigResourceType
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess
@@ -164,9 +162,7 @@ def test_members_that_are_killed_at_work_lose_no_record(
     if protocol == "classic":
         settings |= {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
     else:
-        change = {ConfigResource(ConfigResourceType.GROUP, group_id): {"consumer.session.timeout.ms": "6000"}}
-        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            admin.alter_configs(change)
+        cluster.set_group(group_id, {"consumer.session.timeout.ms": "6000"})
     steps, chance = Steps(), random.Random(f"{protocol} {commits}")
     members: list[GuardedProcess] = []
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaAdminClient
-from pyconsumer.admin import ConfigResource, ConfigResourceType
 from tests.support.cluster import Cluster
 from tests.support.ledger import read_group_log
 from tests.support.live_group import LiveGroup
@@ -33,9 +31,7 @@ def test_members_that_are_killed_are_replaced_when_their_session_ends(
     settings: dict[str, Any] = {"session_ms": 6000, "heartbeat_ms": 200, "strategy": strategy}
     if strategy == "consumer":  # the other protocol, whose sessions the broker knows
         settings = {"protocol": "consumer"}
-        change = {ConfigResource(ConfigResourceType.GROUP, group_id): {"consumer.session.timeout.ms": "6000"}}
-        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            admin.alter_configs(change)
+        cluster.set_group(group_id, {"consumer.session.timeout.ms": "6000"})
     with LiveGroup(cluster, group_id, topic, PARTITIONS, **settings) as group:
         members = [group.join() for _ in range(4)]
         group.settle()

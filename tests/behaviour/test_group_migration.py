@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from pyconsumer import KafkaAdminClient
-from pyconsumer.admin import ConfigResource, ConfigResourceType
 from tests.support.cluster import Cluster
 from tests.support.go import franz_program
 from tests.support.live_group import LiveGroup, LiveMember
@@ -65,9 +64,7 @@ class Play(NamedTuple):
         cluster.create_topic(name, PARTITIONS)
         if self.client == "confluent":
             # librdkafka gives up a heartbeat after an interval, and does not ask again for what its response assigned.
-            interval = {ConfigResource(ConfigResourceType.GROUP, name): {"consumer.heartbeat.interval.ms": "1000"}}
-            with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-                admin.alter_configs(interval)
+            cluster.set_group(name, {"consumer.heartbeat.interval.ms": "1000"})
         options: dict[str, Any] = {"strategy": self.strategy, "per_second": 100, "session_ms": 10_000}
         with LiveGroup(cluster, name, name, PARTITIONS, **options) as group:
             before, _ = self.protocols

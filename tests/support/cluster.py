@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from pyconsumer import KafkaAdminClient
+from pyconsumer.admin import ConfigResource, ConfigResourceType
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.protocol.messages.metadata import MetadataRequest
 from tests.support.apache_kafka import LISTENERS, ApacheKafka, ApacheKafkaNodes, Credentials
@@ -107,6 +109,11 @@ class Cluster:
         with closing(self.raw()) as client:
             client.create_topic(name, partitions, replication_factor=replication_factor, config=config)
         return name
+
+    def set_group(self, group_id: str, settings: Mapping[str, str]) -> None:
+        """Set what a group has of its own, such as ``consumer.session.timeout.ms``. It need not be there yet."""
+        with KafkaAdminClient(bootstrap_servers=self.bootstrap_servers) as admin:
+            admin.alter_configs({ConfigResource(ConfigResourceType.GROUP, group_id): settings})
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""
