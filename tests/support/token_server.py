@@ -78,7 +78,8 @@ class TokenServer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="token server", daemon=True)
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(0.01,), name="token server", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -311,6 +311,7 @@ assert 0.9 <= time.monotonic() - began
 """
 
 
+@pytest.mark.slow
 def test_the_end_of_the_interpreter_does_not_wait_for_a_handler_that_blocks() -> None:
     done = subprocess.run([sys.executable, "-c", AT_EXIT_BLOCKED], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -51,6 +51,7 @@ def test_columns_and_lists_give_the_same() -> None:
     assert (columns.count, columns.size_bytes) == (lists.count, lists.size_bytes)
 
 
+@pytest.mark.slow
 def test_columns_are_split_by_partition() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     batch = pyarrow.RecordBatch.from_pydict(

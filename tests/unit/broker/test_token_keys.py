@@ -122,7 +122,7 @@ class Server:
 @pytest.fixture
 def server() -> Iterator[Server]:
     made = Server()
-    thread = threading.Thread(target=made.http.serve_forever, daemon=True)
+    thread = threading.Thread(target=made.http.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield made
     made.released.set()

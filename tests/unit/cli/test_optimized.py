@@ -43,6 +43,7 @@ def helps(*options: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", COMMANDS)
 def test_help_stays(arguments: str) -> None:
     plain, optimized = helps()[arguments], helps("-OO")[arguments]

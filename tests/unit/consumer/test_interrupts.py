@@ -129,6 +129,7 @@ def run(steps: Callable[[Program], None], interrupt: InterruptAt, *, long_s: flo
         program.consumer.close(timeout_ms=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [assigned, subscribed])
 def test_ctrl_c_at_any_step_costs_no_record_and_little_time(program: Callable[[Program], None]) -> None:
     for _ in range(2):

@@ -87,7 +87,7 @@ def test_the_health_of_a_member_has_its_group_partitions_and_ages(brokers: str) 
 
 
 def test_a_member_without_partitions_is_ready(brokers: str) -> None:
-    settings: dict[str, Any] = {"bootstrap_servers": brokers, "group_id": "two"}
+    settings: dict[str, Any] = {"bootstrap_servers": brokers, "group_id": "two", "heartbeat_interval_ms": 200}
     with KafkaConsumer("one", **settings) as first, KafkaConsumer("one", **settings) as second:
 
         def both_are_ready() -> bool:
@@ -138,8 +138,12 @@ def test_a_consumer_is_not_ready_once_its_leader_is_gone_for_longer_than_that() 
         with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as consumer:
             consumer.assign([TopicPartition("tea", 0), TopicPartition("tea", 1)])
             consumer.seek_to_beginning()
-            consumer.poll(timeout_ms=3000)
-            assert consumer.health().is_ready()
+
+            def is_ready() -> bool:
+                consumer.poll(timeout_ms=100)
+                return consumer.health().is_ready()
+
+            wait_until(is_ready, 30, "both leaders are known")
             cluster.kill_broker(1)
 
             def missing() -> str:

@@ -30,7 +30,7 @@ _NOWHERE = "127.0.0.1:1"
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[str]:
-    with EmbeddedCluster(data_dir=":memory:") as cluster:
+    with EmbeddedCluster(data_dir=":memory:", config={"group.initial.rebalance.delay.ms": 0}) as cluster:
         cluster.create_topic("tea.green")
         cluster.create_topic("tea.black")
         with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:

@@ -162,6 +162,7 @@ def test_clients_with_one_login_have_one_thread_and_one_token(provider: TokenSer
     until(lambda: not threads())
 
 
+@pytest.mark.slow
 def test_tokens_are_renewed_ahead(provider: TokenServer) -> None:
     provider.life_s = 4
     with closing(join_login(login(f"{provider.url}/token", sasl_login_refresh_window_factor=0.5))) as member:

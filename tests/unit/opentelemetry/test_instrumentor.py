@@ -46,7 +46,7 @@ def _end() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with EmbeddedCluster() as cluster:
+    with EmbeddedCluster(config={"group.initial.rebalance.delay.ms": 0}) as cluster:
         cluster.create_topic("t", 1)
         cluster.create_topic("generated", 1)
         cluster.create_topic("dropped", 1)

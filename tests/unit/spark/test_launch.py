@@ -145,6 +145,7 @@ def test_a_source_found_by_spark_is_registered() -> None:
         launch.register(FakeSession(FakeContext(sys.executable), "another"))
 
 
+@pytest.mark.slow
 def test_workers_that_could_not_run_are_reported_with_the_remedy(tmp_path: Path) -> None:
     own = f"{sys.version_info[0]} {sys.version_info[1]}"
     for said, reason in ((f"{own} False", "lacks pyarrow"), ("3 8 True", "is Python 3.8, not 3")):

@@ -68,6 +68,7 @@ def test_links_between_api_pages_lead_somewhere() -> None:
             assert not anchor or f"{{ #{anchor} }}" in PAGES[f"api/{name}"], (path, target)
 
 
+@pytest.mark.slow
 def test_every_generated_page_is_in_the_navigation() -> None:
     named = re.findall(r"'((?:api|examples)/[^']+\.md)'", repr([api_navigation(), example_navigation()]))
     made = [path for path in generated_pages() if "/" in path]

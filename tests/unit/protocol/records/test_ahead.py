@@ -279,6 +279,7 @@ def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_take
     wait_until_free(bytearray(1), queue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["close", "drop", "read"])
 def test_memory_stays_allocated_while_a_thread_reads_it(ends: str, break_workers: Callable[..., None]) -> None:
     break_workers(NO_FAULT, 100_000)
