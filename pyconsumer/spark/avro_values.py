@@ -18,11 +18,10 @@ from pyconsumer.schemas.avro.deserializer import AvroDeserializer
 from pyconsumer.schemas.avro.parsing import parse_with_references
 from pyconsumer.schemas.registry.values import Schema
 from pyconsumer.schemas.subjects import MessageField
-from pyconsumer.schemas.wire import with_prefix
 from pyconsumer.spark.avro_rows import converter
 from pyconsumer.spark.layout_columns import BareRows, LayoutColumns, Rows, target
 from pyconsumer.spark.registry import kept_loader
-from pyconsumer.spark.registry_formats import RegistryFormat, encoder_of
+from pyconsumer.spark.registry_formats import RegistryFormat, encoder_of, prefix_of
 from pyconsumer.spark.typed_values import Paths, Settled
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class AvroFormat(RegistryFormat):
     def encoder(self, settled: Settled, kind: Any) -> Callable[[Any], list[bytes | None]]:
         """Return a function that encodes an Arrow array of a column."""
         schema = parse_schema(settled.text, strict=False)
-        prefix = b"" if settled.schema_id is None else with_prefix(settled.schema_id, b"")
+        prefix = prefix_of(settled)
         encode = Encoder(write_plan(schema)).encode
         return encoder_of(converter(schema.root, kind, ""), lambda value: encode(value, prefix))
 

@@ -23,11 +23,10 @@ from pyconsumer.schemas.json_schema.shapes import shape_of
 from pyconsumer.schemas.json_schema.validation import JsonSchema, Validator, parse_with_references
 from pyconsumer.schemas.registry.values import Schema
 from pyconsumer.schemas.subjects import MessageField
-from pyconsumer.schemas.wire import with_prefix
 from pyconsumer.spark.json_rows import converter
 from pyconsumer.spark.layout_columns import BareRows, LayoutColumns, Rows, target
 from pyconsumer.spark.registry import kept_loader
-from pyconsumer.spark.registry_formats import RegistryFormat, encoder_of
+from pyconsumer.spark.registry_formats import RegistryFormat, encoder_of, prefix_of
 from pyconsumer.spark.typed_values import Paths, Settled
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class JsonFormat(RegistryFormat):
         """Return a function that encodes an Arrow array of a column."""
         schema = _schema_in(settled)
         check = Validator(schema).check
-        prefix = b"" if settled.schema_id is None else with_prefix(settled.schema_id, b"")
+        prefix = prefix_of(settled)
 
         def encode(document: Any) -> bytes:
             check(document)

@@ -36,11 +36,10 @@ from pyconsumer.schemas.protobuf.deserializer import ProtobufDeserializer
 from pyconsumer.schemas.protobuf.parsing import parse_with_references
 from pyconsumer.schemas.registry.values import Schema
 from pyconsumer.schemas.subjects import MessageField
-from pyconsumer.schemas.wire import with_prefix
 from pyconsumer.spark.layout_columns import BareRows, LayoutColumns, Rows, target
 from pyconsumer.spark.protobuf_rows import converter
 from pyconsumer.spark.registry import kept_loader
-from pyconsumer.spark.registry_formats import RegistryFormat, encoder_of
+from pyconsumer.spark.registry_formats import RegistryFormat, encoder_of, prefix_of
 from pyconsumer.spark.typed_values import Paths, Settled
 
 if TYPE_CHECKING:
@@ -87,9 +86,7 @@ class ProtobufFormat(RegistryFormat):
     def encoder(self, settled: Settled, kind: Any) -> Callable[[Any], list[bytes | None]]:
         """Return a function that encodes an Arrow array of a column."""
         message = _class_in(settled)
-        prefix = b""
-        if settled.schema_id is not None:
-            prefix = with_prefix(settled.schema_id, b"", message_path(message.DESCRIPTOR))
+        prefix = prefix_of(settled, message_path(message.DESCRIPTOR))
 
         def encode(value: Any) -> bytes:
             try:

@@ -11,12 +11,13 @@ Rules
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.schemas.registry.values import Schema
+from pyconsumer.schemas.wire import with_prefix
 from pyconsumer.spark.layout_columns import LayoutColumns
 from pyconsumer.spark.registry import kept_client
 from pyconsumer.spark.subject_schemas import Direction, chosen_schema, registered_schema, settled_write
@@ -25,7 +26,7 @@ from pyconsumer.spark.typed_values import Paths, Settled
 if TYPE_CHECKING:
     from pyconsumer.spark.value_options import SideOptions
 
-__all__ = ["RegistryFormat", "encoder_of", "kept_columns"]
+__all__ = ["RegistryFormat", "encoder_of", "kept_columns", "prefix_of"]
 
 
 class RegistryFormat:
@@ -129,6 +130,16 @@ def kept_columns(
 ) -> LayoutColumns:
     """Return a column of a format. It is kept for the life of the process."""
     return form().make_columns(side, settled, parts, dict(registry))
+
+
+def prefix_of(settled: Settled, indexes: Sequence[int] | None = None) -> bytes:
+    """Return the bytes that name the schema before each written value. They are empty if it stands alone.
+
+    Args:
+        settled: the schema.
+        indexes: of a Protobuf message, the path of its type.
+    """
+    return b"" if settled.schema_id is None else with_prefix(settled.schema_id, b"", indexes)
 
 
 def encoder_of(

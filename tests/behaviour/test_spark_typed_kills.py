@@ -1,10 +1,11 @@
 """Typed streams whose processes are killed: each record is on exactly one side, once.
 
-Values are Avro of a registry. Some have no id, and some have bytes behind their end. Three queries read them. One
-writes structs as Avro exactly once, one writes good rows and dead letters to topics, one has the good rows in files.
+Values are of a registry, in one of the formats. Some have no id, and some have bytes behind their end. Three queries
+read them. One writes structs in the same format exactly once, one writes good rows and dead letters to topics, one has
+the good rows in files.
 
-By default a process ends at one step of the sink's protocol, in the session of the tests. With
-``PYCONSUMER_SPARK_KILLS`` one ends at each step.
+By default a process ends at one step of the sink's protocol, in the session of the tests, and each query has one format.
+With ``PYCONSUMER_SPARK_KILLS`` each has all of them, and a process ends at each step.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.schemas import Schema, SchemaRegistryClient
 from pyconsumer.spark.source import KafkaDataSource
 from tests.behaviour.consumer_support import read_to_end
-from tests.support.spark_kills import NUMBER, STEPS, KilledSource, killed_as_ours, plan_kill, typed_writer
+from tests.support.spark_kills import NUMBERS, STEPS, KilledSource, killed_as_ours, plan_kill, typed_writer
 from tests.support.spark_ledger import assert_nothing_open
 from tests.support.spark_streams import SLOW_START
 from tests.support.spark_topics import reader
@@ -37,9 +38,14 @@ PARTITIONS = 2
 EVERY_STEP = bool(os.environ.get("PYCONSUMER_SPARK_KILLS"))
 
 
-def zigzag(number: int) -> bytes:
-    """A number from 0 on as Avro's long."""
-    rest, found = number << 1, bytearray()
+#: The three queries, each with a step and a format.
+QUERIES = [("structs", "one ended", "json"), ("letters", "sent", "protobuf"), ("table", "decided", "avro")]
+if EVERY_STEP:
+    QUERIES = [(name, step, form) for name, step, _ in QUERIES for form in NUMBERS]
+
+
+def varint(number: int) -> bytes:
+    rest, found = number, bytearray()
     while rest > 127:
         found.append(rest & 127 | 128)
         rest >>= 7
@@ -50,34 +56,41 @@ def is_good(number: int) -> bool:
     return number % 7 > 1
 
 
-def value_of(schema_id: int, number: int) -> bytes:
+def value_of(form: str, schema_id: int, number: int) -> bytes:
     """The value of a number. Of each seven, one has no id and one has bytes behind its end."""
     if number % 7 == 0:
         return b"x%d" % number
-    return b"\0" + schema_id.to_bytes(4, "big") + zigzag(number) + (b"" if is_good(number) else b"\0")
+    made = {
+        "avro": lambda: varint(number << 1),
+        "json": lambda: b'{"number":%d}' % number,
+        "protobuf": lambda: b"\0\x08" + varint(number),  # the first message type of the schema, and its field 1
+    }
+    return b"\0" + schema_id.to_bytes(4, "big") + made[form]() + (b"" if is_good(number) else b"\0")
 
 
-def source_options(topic: str, registry: str) -> dict[str, object]:
+def source_options(form: str, topic: str, registry: str) -> dict[str, object]:
     return {
         "subscribe": topic,
         "startingOffsets": "earliest",
-        "value.format": "avro",
+        "value.format": form,
         "schema.registry.url": registry,
         "onDecodeError": "null",
         "includeBytes": True,
     }
 
 
-def written_options(registry: str) -> dict[str, str]:
-    return {"value.format": "avro", "value.schema": NUMBER, "schema.registry.url": registry}
+def written_options(form: str, registry: str) -> dict[str, str]:
+    return {"value.format": form, "value.schema": NUMBERS[form], "schema.registry.url": registry}
 
 
-def check(servers: str, topics: dict[str, str], files: Path | None, numbers: list[int], schema_id: int) -> None:
+def check(
+    form: str, servers: str, topics: dict[str, str], files: Path | None, numbers: list[int], schema_id: int
+) -> None:
     """Each number is on one side, once. The table has it once, too, since a batch that is run again replaces it."""
     good = [number for number in numbers if is_good(number)]
-    bad = Counter(value_of(schema_id, number) for number in numbers if not is_good(number))
+    bad = Counter(value_of(form, schema_id, number) for number in numbers if not is_good(number))
     expected = {
-        "structs": Counter(value_of(schema_id, number) for number in good),
+        "structs": Counter(value_of(form, schema_id, number) for number in good),
         "letters": Counter(b'{"number":%d}' % number for number in good),
         "letters-dead": bad,
         "table-dead": bad,
@@ -109,7 +122,7 @@ def killed_source(spark: Any, tmp_path: Path) -> Iterator[Path]:
     spark.dataSource.register(KafkaDataSource)
 
 
-@pytest.mark.parametrize(("name", "step"), [("structs", "one ended"), ("letters", "sent"), ("table", "decided")])
+@pytest.mark.parametrize(("name", "step", "form"), QUERIES)
 def test_a_typed_stream_whose_processes_end_at_steps(
     spark: Any,
     world: tuple[str, str, SchemaRegistryClient],
@@ -118,22 +131,23 @@ def test_a_typed_stream_whose_processes_end_at_steps(
     killed_source: Path,
     name: str,
     step: str,
+    form: str,
 ) -> None:
     servers, url, client = world
     topics = {part: f"{topic_name}-{part}" for part in (name, f"{name}-dead") if part not in ("table", "structs-dead")}
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (topic_name, *topics.values())])
-    schema_id = client.register_schema(f"{topic_name}-value", Schema(NUMBER))
+    schema_id = client.register_schema(f"{topic_name}-value", Schema(NUMBERS[form], form.upper()))
     options = {
         "sink": {"transactionalIdPrefix": topic_name},
         "topics": topics,
-        "written": written_options(url),
+        "written": written_options(form, url),
     }
     if name == "structs":
         options["sink"] |= {"deliveryGuarantee": "exactly-once", "killPlan": str(killed_source)}
 
     def run() -> Exception | None:
-        frame = reader(spark, servers, source_options(topic_name, url), stream=True).load()
+        frame = reader(spark, servers, source_options(form, topic_name, url), stream=True).load()
         out = typed_writer(frame, servers, options, tmp_path, name)
         out = out.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         while True:
@@ -152,7 +166,7 @@ def test_a_typed_stream_whose_processes_end_at_steps(
     with KafkaProducer(bootstrap_servers=servers) as producer:
         for each in STEPS if EVERY_STEP else [step]:
             for number in range(numbers, numbers + 30):
-                producer.send(topic_name, value_of(schema_id, number), partition=number % PARTITIONS)
+                producer.send(topic_name, value_of(form, schema_id, number), partition=number % PARTITIONS)
             producer.flush()
             numbers += 30
             plan_kill(killed_source, each)
@@ -160,7 +174,7 @@ def test_a_typed_stream_whose_processes_end_at_steps(
             assert error is not None, each
             assert not killed_source.exists(), (each, error)
     assert run() is None
-    check(servers, topics, tmp_path / "output" if name == "table" else None, [*range(numbers)], schema_id)
+    check(form, servers, topics, tmp_path / "output" if name == "table" else None, [*range(numbers)], schema_id)
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
         for topic in topics.values():
             assert_nothing_open(admin, topic, PARTITIONS, topic_name)

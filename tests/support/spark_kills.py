@@ -1,7 +1,7 @@
 """A sink like ours whose processes end where a plan says: ``format("pyconsumer-killed")`` with the option killPlan.
 
 As a program, a driver to kill: streaming queries of one topic, into Parquet files, into a topic exactly once, and into
-another topic by writes of ``foreachBatch`` that have a name. Or, of a topic of Avro, those of ``TYPED_QUERIES``.
+another topic by writes of ``foreachBatch`` that have a name. Or, of a topic of typed values, those of ``TYPED_QUERIES``.
 ``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. With speculation on, and tasks
 that dawdle after they have sent their rows (option killSlow, a probability), so that several attempts of one task have
 open transactions. It prints ``started QUERY`` when a run of a query begins, ``failed QUERY ERROR`` when it ends with an
@@ -28,7 +28,7 @@ from pyconsumer.spark.sink import BatchWriter, RecordsWritten, StreamWriter
 from pyconsumer.spark.source import KafkaDataSource
 
 __all__ = [
-    "NUMBER",
+    "NUMBERS",
     "QUERIES",
     "STEPS",
     "TYPED_QUERIES",
@@ -56,11 +56,15 @@ STEPS = (
 
 #: The queries of a driver, by where they write.
 QUERIES = ("files", "topic", "named")
-#: Those with typed values: structs as Avro exactly once, and the good rows in a topic or in files, the bad ones in a
-#: topic of dead letters.
+#: Those with typed values: structs in their format exactly once, and the good rows in a topic or in files, the bad ones
+#: in a topic of dead letters.
 TYPED_QUERIES = ("structs", "letters", "table")
-#: In the source of these: nothing but the number itself.
-NUMBER = '{"type": "record", "name": "N", "fields": [{"name": "number", "type": "long"}]}'
+#: In the source of these: nothing but the number itself. By formats.
+NUMBERS = {
+    "avro": '{"type": "record", "name": "N", "fields": [{"name": "number", "type": "long"}]}',
+    "json": '{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}',
+    "protobuf": 'syntax = "proto3"; message N { int64 number = 1; }',
+}
 
 
 def plan_kill(plan: Path, step: str) -> None:
