@@ -294,7 +294,8 @@ def in_last_delivery(world: World, count: int) -> Letters:
     """Release records in their last delivery."""
     sink = Letters()
     world.start(share_acknowledgement_mode="explicit", on_record_error=sink)
-    world.delegate.group = SimpleNamespace(delivery_limit=1, refresh=lambda: False, is_settled=True, next_due_at=0.0)  # type: ignore[assignment]
+    settled = {"delivery_limit": 1, "refresh": lambda: False, "is_settled": True, "next_due_at": 0.0}
+    world.delegate.group = SimpleNamespace(**settled, recover=lambda: None)  # type: ignore[assignment]
     world.buffer(0, *[b"v"] * count)
     assert len(world.poll()) == count
     for offset in range(count):
@@ -359,3 +360,28 @@ def test_ctrl_c_loses_no_acknowledgement_and_queues_none_twice(world: World, mod
     delegate.recover()
     assert world.poll() == []
     assert sorted(world.queued()) == [(0, 0, AcknowledgeType.ACCEPT), (0, 1, AcknowledgeType.ACCEPT)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_ctrl_c_queues_the_outcome_of_a_letter_once(world: World, after: bool) -> None:
+    sink = in_last_delivery(world, 1)
+    delegate = world.delegate
+    delegate.commit_async()
+    sink.begun[0].set_exception(KafkaError("full"))
+    acknowledge = delegate.fetcher.acknowledge
+
+    def interrupted(queued: Queued) -> None:
+        delegate.fetcher.acknowledge = acknowledge  # type: ignore[method-assign]
+        if after:
+            acknowledge(queued)
+        raise KeyboardInterrupt
+
+    delegate.fetcher.acknowledge = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        delegate.commit_async()
+    delegate.recover()
+    delegate.commit_async()
+    assert world.queued() == [(0, 0, AcknowledgeType.RELEASE)]
+    with pytest.raises(KafkaError, match="full"):
+        world.poll()
+    assert world.poll() == [], "the error comes once"
