@@ -819,3 +819,36 @@ def test_a_thread_that_lasts_too_long_is_reported_once_for_each_attempt(
     ] * 4
     assert all("in lasts_until_it_is_reported" in text for text in found), "with the stack"
     assert committed_of(cluster, group_id, topic, 1) == 4
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_caught_up_means_the_end_that_the_partition_had_and_not_that_of_new_records(
+    cluster: Cluster, topic: str, group_id: str, how: str
+) -> None:
+    fill(cluster, topic, 10)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+
+        def handle(record: Any) -> None:
+            producer.send(topic, b"one more").get()  # so there is always a record to process
+
+        work(how, topic, handle, settings_of(cluster, group_id), concurrency=2)
+    assert committed_of(cluster, group_id, topic, 1) >= 10
+
+
+@pytest.mark.parametrize("handle", ["plain", "object"])
+def test_tasks_take_plain_functions_and_objects(cluster: Cluster, topic: str, group_id: str, handle: str) -> None:
+    fill(cluster, topic, 10)
+    seen: list[int] = []
+
+    class Later:
+        async def __call__(self, record: Any) -> None:
+            await asyncio.sleep(0)
+            seen.append(record.offset)
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            function = Later() if handle == "object" else lambda record: seen.append(record.offset)
+            await AsyncWorkers(consumer, function, order="partition").run(until_caught_up=True)
+
+    asyncio.run(run())
+    assert seen == list(range(10))
