@@ -208,7 +208,7 @@ def test_flush_ends_the_waiting(cluster: Cluster, topic: str) -> None:
 
 def test_callbacks_come_in_order_from_the_sender_thread(cluster: Cluster, topic: str) -> None:
     seen: list[tuple[int, str]] = []
-    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=50) as producer:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000) as producer:
         for n in range(100):
             producer.send(topic, b"%d" % n).add_callback(
                 lambda metadata: seen.append((metadata.offset, threading.current_thread().name))
