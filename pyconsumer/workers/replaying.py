@@ -1,7 +1,7 @@
 """``replay``: a function for workers that sends dead letters back to the topics that they came from.
 
-The workers send the record that it returns, and commit a letter after the acknowledgement. So no letter is lost, and a crash may
-send some again. With ``exactly_once`` it sends none again.
+The workers send the record that it returns, and commit a letter after the acknowledgement. So no letter is lost, and a
+crash may send some again. With ``exactly_once`` it sends none again.
 """
 
 from __future__ import annotations
