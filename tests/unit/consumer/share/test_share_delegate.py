@@ -335,6 +335,22 @@ def test_a_second_commit_waits_for_the_letters_of_the_first_one(world: World) ->
     assert end.value.value == {_TP: None}
 
 
+def commit_interrupted(delegate: ShareDelegate, *, after: bool) -> None:
+    """Let Ctrl-C come before or after an acknowledgement is queued, and recover."""
+    acknowledge = delegate.fetcher.acknowledge
+
+    def interrupted(queued: Queued) -> None:
+        delegate.fetcher.acknowledge = acknowledge  # type: ignore[method-assign]
+        if after:
+            acknowledge(queued)
+        raise KeyboardInterrupt
+
+    delegate.fetcher.acknowledge = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        delegate.commit_async()
+    delegate.recover()
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("mode", ["implicit", "explicit"])
 def test_ctrl_c_loses_no_acknowledgement_and_queues_none_twice(world: World, mode: str, after: bool) -> None:
@@ -346,18 +362,7 @@ def test_ctrl_c_loses_no_acknowledgement_and_queues_none_twice(world: World, mod
     if mode == "explicit":
         for partition, offset in ((0, 0), (0, 1), (1, 0)):
             delegate.acknowledge(TopicPartition("t", partition), offset, AcknowledgeType.ACCEPT)
-    acknowledge = delegate.fetcher.acknowledge
-
-    def interrupted(queued: Queued) -> None:
-        delegate.fetcher.acknowledge = acknowledge  # type: ignore[method-assign]
-        if after:
-            acknowledge(queued)
-        raise KeyboardInterrupt
-
-    delegate.fetcher.acknowledge = interrupted  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        delegate.commit_async()
-    delegate.recover()
+    commit_interrupted(delegate, after=after)
     assert world.poll() == []
     assert sorted(world.queued()) == [(0, 0, AcknowledgeType.ACCEPT), (0, 1, AcknowledgeType.ACCEPT)]
 
@@ -368,18 +373,7 @@ def test_ctrl_c_queues_the_outcome_of_a_letter_once(world: World, after: bool) -
     delegate = world.delegate
     delegate.commit_async()
     sink.begun[0].set_exception(KafkaError("full"))
-    acknowledge = delegate.fetcher.acknowledge
-
-    def interrupted(queued: Queued) -> None:
-        delegate.fetcher.acknowledge = acknowledge  # type: ignore[method-assign]
-        if after:
-            acknowledge(queued)
-        raise KeyboardInterrupt
-
-    delegate.fetcher.acknowledge = interrupted  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        delegate.commit_async()
-    delegate.recover()
+    commit_interrupted(delegate, after=after)
     delegate.commit_async()
     assert world.queued() == [(0, 0, AcknowledgeType.RELEASE)]
     with pytest.raises(KafkaError, match="full"):
