@@ -19,6 +19,7 @@ from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import KafkaTimeoutError, RecordDeserializationError, SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, WorkerDiedError, Workers
+from tests.behaviour.worker_support import COUNT, committed_of, fill, settings_of, work
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.worker_functions import (
@@ -29,52 +30,7 @@ from tests.support.worker_functions import (
     waits_for_the_others,
 )
 
-COUNT = 400
-KEYS = 20
-
 HOW = ["threads", "inline", "tasks"]
-
-
-def fill(cluster: Cluster, topic: str, count: int = COUNT, value: Callable[[int], bytes] = b"%d".__mod__) -> None:
-    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        for n in range(count):
-            producer.send(topic, value(n), key=b"key %d" % (n % KEYS), headers=[("n", b"%d" % n)])
-
-
-def settings_of(cluster: Cluster, group_id: str, **more: Any) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "group_id": group_id,
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "auto_commit_interval_ms": 100,
-        "heartbeat_interval_ms": 200,
-        **more,
-    }
-
-
-def work(how: str, topic: str, handle: Callable[[Any], Any], consumer_settings: dict[str, Any], **more: Any) -> None:
-    """Process a topic to its end with a plain function, in one of the ways."""
-    if how != "tasks":
-        with KafkaConsumer(topic, **consumer_settings) as consumer:
-            Workers(consumer, handle, run_in=how, **more).run(until_caught_up=True)  # type: ignore[arg-type]
-        return
-
-    async def handle_later(record: Any) -> None:
-        await asyncio.sleep(0)
-        handle(record)
-
-    async def run() -> None:
-        async with AsyncKafkaConsumer(topic, **consumer_settings) as consumer:
-            await AsyncWorkers(consumer, handle_later, **more).run(until_caught_up=True)
-
-    asyncio.run(run())
-
-
-def committed_of(cluster: Cluster, group_id: str, topic: str, partitions: int) -> int:
-    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group_id) as consumer:
-        found = consumer.committed([TopicPartition(topic, n) for n in range(partitions)])
-    return sum(offset or 0 for offset in found.values())
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -380,8 +336,9 @@ def test_running_records_are_finished_before_their_partition_goes_to_another_mem
     assert committed_of(cluster, group_id, topic, 4) == 200
 
 
-def test_abandoned_records_go_to_the_next_owner_and_their_late_results_are_not_committed(
-    cluster: Cluster, make_topic: Any, group_id: str
+@pytest.mark.parametrize("on_revoke", ["abandon", "wait"])
+def test_records_that_are_not_waited_for_go_to_the_next_owner_and_their_late_results_are_not_committed(
+    cluster: Cluster, make_topic: Any, group_id: str, on_revoke: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = make_topic(2)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
@@ -396,7 +353,8 @@ def test_abandoned_records_go_to_the_next_owner_and_their_late_results_are_not_c
 
     settings = settings_of(cluster, group_id)
     with KafkaConsumer(topic, **settings) as consumer, KafkaConsumer(topic, **settings) as other:
-        workers = Workers(consumer, handle, concurrency=2, on_revoke="abandon", close_timeout_ms=60_000)
+        more: dict[str, Any] = {"concurrency": 2, "on_revoke": on_revoke, "revoke_timeout_ms": 300}
+        workers = Workers(consumer, handle, **more, close_timeout_ms=60_000)
         thread = threading.Thread(target=workers.run)
         thread.start()
         try:
@@ -411,6 +369,8 @@ def test_abandoned_records_go_to_the_next_owner_and_their_late_results_are_not_c
             thread.join()
         places = [TopicPartition(topic, found[0].partition), TopicPartition(topic, 1 - found[0].partition)]
         assert other.committed(places) == dict(zip(places, (None, 1), strict=True))
+    warnings = [message for message in caplog.messages if "still run after 300 ms" in message]
+    assert len(warnings) == (on_revoke == "wait")
 
 
 def test_a_member_with_slow_records_stays_in_its_group(cluster: Cluster, topic: str, group_id: str) -> None:

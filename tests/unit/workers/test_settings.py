@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaConsumer, KafkaProducer
+from pyconsumer import KafkaConsumer, KafkaProducer, KafkaShareConsumer
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, Workers
@@ -135,3 +135,19 @@ def test_workers_refuse_a_coroutine_function_that_nobody_would_await(handle: Any
     settings = {"group_id": "g", "enable_auto_commit": False, "bootstrap_servers": NOWHERE}
     with KafkaConsumer(**settings) as consumer, pytest.raises(ConfigurationError, match="use AsyncWorkers"):
         Workers(consumer, handle)
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({}, "a share group has no order among its members"),
+        ({"order": "key"}, "a share group has no order among its members"),
+        ({"order": None, "exactly_once": True}, "exactly_once needs a consumer group"),
+    ],
+)
+def test_workers_on_a_share_consumer_refuse_an_order_and_transactions(more: Any, problem: str) -> None:
+    with (
+        KafkaShareConsumer(bootstrap_servers=NOWHERE, group_id="g") as consumer,
+        pytest.raises(ConfigurationError, match=problem),
+    ):
+        Workers(consumer, print, **more)
