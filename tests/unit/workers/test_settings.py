@@ -123,3 +123,15 @@ async def test_a_blocking_consumer_refuses_dead_letters_of_an_event_loop() -> No
         letters = DeadLetters(producer, "dead")
         with pytest.raises(ConfigurationError, match="need a KafkaProducer"):
             KafkaConsumer(bootstrap_servers=NOWHERE, on_record_error=letters)
+
+
+class Later:
+    async def __call__(self, record: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("handle", [Later(), Later().__call__])
+def test_workers_refuse_a_coroutine_function_that_nobody_would_await(handle: Any) -> None:
+    settings = {"group_id": "g", "enable_auto_commit": False, "bootstrap_servers": NOWHERE}
+    with KafkaConsumer(**settings) as consumer, pytest.raises(ConfigurationError, match="use AsyncWorkers"):
+        Workers(consumer, handle)
