@@ -41,12 +41,14 @@ def _work(call: Callable[[], Any]) -> tuple[int, int]:
 
 def _work_of_polls(cluster: EmbeddedCluster, partitions: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the work of a poll that finds records, and of one that finds none, with that many partitions assigned."""
-    topic = str(uuid4())
-    cluster.create_topic(topic, partitions)
+    name, size = str(uuid4()), min(partitions, 1_000)
+    topics = [f"{name}-{number}" for number in range(partitions // size)]
+    for topic in topics:
+        cluster.create_topic(topic, size)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        producer.send_many(topic, [b"x"] * 50, partition=7).get(60)
+        producer.send_many(topics[-1], [b"x"] * 50, partition=7).get(60)
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, max_poll_records=1) as consumer:
-        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
+        consumer.assign([TopicPartition(topic, number) for topic in topics for number in range(size)])
         consumer.seek_to_beginning()
         while not consumer.poll(10_000):
             pass
