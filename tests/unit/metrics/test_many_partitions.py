@@ -1,4 +1,4 @@
-"""What a poll costs with very many partitions: the metrics of those that it does not return records of cost nothing."""
+"""The cost of a poll with very many partitions: no record of a partition, no cost of its metrics."""
 
 from __future__ import annotations
 
