@@ -2,7 +2,6 @@
 
 CPython raises it between two bytecodes of the main thread. A step is such a place. Some are left out, because CPython
 does not look at signals there: before a function returns, and between the end of a ``with`` block and its ``__exit__``.
-Until Python 3.11 ``sys.settrace`` shows the bytecodes, later ones show them by ``sys.monitoring``.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from __future__ import annotations
 import dis
 import gc
 import random
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyconsumer
+from tests.support.bytecodes import OnBytecode, bytecodes
 
 __all__ = ["InterruptAt", "RandomInterrupts", "Step", "places"]
 
@@ -35,81 +33,6 @@ class Step(NamedTuple):
 
     call: int
     opcode: int
-
-
-_OnBytecode = Callable[[FrameType], None]
-_OnCall = Callable[[FrameType], _OnBytecode | None]
-
-
-@contextmanager
-def _traced(on_call: _OnCall) -> Iterator[None]:
-    """Call a function for each call of a function, and what it returns before each bytecode of that call."""
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        on_bytecode = on_call(frame)
-        if on_bytecode is None:
-            return None
-
-        def on_event(frame: FrameType, event: str, argument: object) -> Any:
-            if event == "opcode":
-                on_bytecode(frame)
-            return on_event
-
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return on_event
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
-@contextmanager
-def _monitored(on_call: _OnCall) -> Iterator[None]:
-    """Do the same as :func:`_traced`, whose function is not called for each bytecode since Python 3.12."""
-    monitoring: Any = getattr(sys, "monitoring")  # noqa: B009 (mypy checks for Python 3.11)
-    events, thread = monitoring.events, threading.get_ident()
-    running: dict[FrameType, _OnBytecode] = {}
-    watched: set[CodeType] = set()
-
-    def on_start(code: CodeType, *_: object) -> None:
-        if threading.get_ident() != thread:
-            return
-        frame = sys._getframe(1)
-        on_bytecode = on_call(frame)
-        if on_bytecode is None:
-            running.pop(frame, None)
-            return
-        running[frame] = on_bytecode
-        if code not in watched:
-            watched.add(code)
-            monitoring.set_local_events(_TOOL, code, events.INSTRUCTION)
-
-    def on_instruction(code: CodeType, offset: int) -> None:
-        frame = sys._getframe(1)
-        on_bytecode = running.get(frame)
-        if on_bytecode is not None and threading.get_ident() == thread:
-            on_bytecode(frame)
-
-    monitoring.use_tool_id(_TOOL, __name__)
-    for event in (events.PY_START, events.PY_RESUME, events.PY_THROW):
-        monitoring.register_callback(_TOOL, event, on_start)
-    monitoring.register_callback(_TOOL, events.INSTRUCTION, on_instruction)
-    monitoring.set_events(_TOOL, events.PY_START | events.PY_RESUME | events.PY_THROW)
-    try:
-        yield
-    finally:
-        monitoring.set_events(_TOOL, 0)
-        for code in watched:
-            monitoring.set_local_events(_TOOL, code, 0)
-        monitoring.free_tool_id(_TOOL)
-        running.clear()
-
-
-_TOOL = 4
-_bytecodes = _monitored if hasattr(sys, "monitoring") else _traced
 
 
 class InterruptAt:
@@ -142,7 +65,7 @@ class InterruptAt:
         watched = self._on_step is not None or not self._is_over()
         gc.disable()  # the collector's calls are no steps, and would not pass an interrupt on
         try:
-            with _bytecodes(self._on_call) if watched else nullcontext():
+            with bytecodes(self._on_call) if watched else nullcontext():
                 yield
         finally:
             gc.enable()
@@ -156,7 +79,7 @@ class InterruptAt:
             return self._steps.pop(0).opcode
         return None
 
-    def _on_call(self, frame: FrameType) -> _OnBytecode | None:
+    def _on_call(self, frame: FrameType) -> OnBytecode | None:
         """Count a call. Return a function for its bytecodes if they are to be seen."""
         if not frame.f_code.co_filename.startswith(self._under):
             return None
