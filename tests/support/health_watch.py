@@ -46,9 +46,10 @@ class HealthWatch:
 
         @functools.wraps(original)
         def opened(consumer: Any, *arguments: Any) -> None:
+            began = time.monotonic()  # before it notes the time of its creation
             original(consumer, *arguments)
             with self._lock:
-                self._consumers[consumer] = [time.monotonic(), -1.0]
+                self._consumers[consumer] = [began, 0, began]
 
         ConsumerCalls._open = opened  # type: ignore[method-assign]
         self._thread.start()
@@ -91,13 +92,19 @@ class HealthWatch:
             self._paused = False
 
     def look(self, consumer: Any, seen: list[float]) -> None:
-        """Read one consumer. ``seen`` has the time of the last sign of life, and the number of polls then."""
+        """Read one consumer.
+
+        Args:
+            seen: a time at or before the last sign of life, the number of polls then, and the time of the last look. A
+                call that is seen now may have begun at any time since the last look.
+        """
         began = time.monotonic()
         polls = consumer._delegate.metrics.polls  # first: a poll that comes now must not meet an older health
         health = consumer.health()
         self.readings += 1
         if health.is_inside_call or polls != seen[1]:
-            seen[:] = began, polls
+            seen[:2] = seen[2], polls
+        seen[2] = began
         now = time.monotonic()
         fresh = now - seen[0] < health.max_poll_interval_s
         on_time = isinstance(consumer._delegate.clock, SystemClock)

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.clock import SystemClock
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
 from pyconsumer.metrics.health import shown_error
 from pyconsumer.protocol.api import ApiKey
@@ -368,9 +370,35 @@ def test_the_health_of_mocks() -> None:
 def test_the_watch_of_the_behaviour_suite_sees_a_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     with HealthWatch() as watch:
         with KafkaConsumer(bootstrap_servers=_NOWHERE) as consumer:
-            watch.look(consumer, [time.monotonic(), 0.0])
+            watch.look(consumer, [time.monotonic(), 0, time.monotonic()])
             assert watch.take_alarms() == []
             monkeypatch.setattr(type(consumer.health()), "is_alive", lambda health: False)
-            watch.look(consumer, [time.monotonic(), 0.0])
-            assert "was called 0.0" in watch.take_alarms()[0]
+            watch.look(consumer, [time.monotonic(), 0, time.monotonic()])
+            assert re.search(r"was called \d", watch.take_alarms()[0])
         wait_until(lambda: watch.readings > 3, 60, "the thread reads")
+
+
+def test_a_poll_that_the_watch_sees_may_have_come_just_after_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll that finds records notes its beginning alone, so a member that polls no more is dead that soon."""
+    metrics = SimpleNamespace(polls=0, at=0.0)
+    now = [0.0]
+
+    def health() -> SimpleNamespace:
+        alive = now[0] - metrics.at < 1.0
+        return SimpleNamespace(
+            is_inside_call=False, closed=False, forked=False, max_poll_interval_s=1.0, is_alive=lambda: alive
+        )
+
+    delegate = SimpleNamespace(metrics=metrics, clock=SystemClock())
+    consumer = SimpleNamespace(_delegate=delegate, health=health)
+    monkeypatch.setattr("tests.support.health_watch.time", SimpleNamespace(monotonic=lambda: now[0]))
+    watch, seen = HealthWatch(), [0.0, 0, 0.0]
+    watch.look(consumer, seen)
+    metrics.polls, metrics.at = 1, 0.01
+    for now[0] in (0.05, 1.02):
+        watch.look(consumer, seen)
+    assert watch.take_alarms() == []
+    metrics.polls, metrics.at = 2, -1.0  # a poll that is not noted
+    for now[0] in (1.05, 1.10):
+        watch.look(consumer, seen)
+    assert len(watch.take_alarms()) == 2
