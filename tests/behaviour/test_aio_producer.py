@@ -276,7 +276,7 @@ async def test_clients_belong_to_one_loop_and_are_closed(cluster: Cluster, monke
     with pytest.warns(ResourceWarning, match=r"unclosed <AsyncKafkaAdminClient client_id='\S*'>: await close\(\)"):
         admin = call = gc.collect() and None  # type: ignore[assignment]
     async with asyncio.timeout(30):
-        while watched:  # until the loop forgets their descriptors
+        while watched:  # noqa: ASYNC110 - until the loop forgets their descriptors
             await asyncio.sleep(0.01)
 
 
