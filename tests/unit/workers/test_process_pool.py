@@ -69,7 +69,7 @@ def test_a_process_that_is_being_started_while_the_pool_closes_is_ended(monkeypa
     ("methods", "chosen"), [(["fork", "spawn", "forkserver"], "forkserver"), (["fork", "spawn"], "spawn")]
 )
 def test_processes_are_never_forked(monkeypatch: pytest.MonkeyPatch, methods: list[str], chosen: str) -> None:
-    """A fork would copy the locks of other threads, which nobody releases."""
+    """A fork would copy locks that other threads hold, for ever."""
     asked: list[str | None] = []
     monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: methods)
     monkeypatch.setattr(multiprocessing, "get_context", asked.append)
