@@ -29,6 +29,7 @@ from prometheus_client.core import Metric as PrometheusMetric
 from prometheus_client.core import UnknownMetricFamily
 from prometheus_client.registry import Collector
 
+from pyconsumer.background_log import background
 from pyconsumer.metrics.source import Metric, MetricSource, open_sources
 
 __all__ = ["MetricsServer", "collector", "name_of", "serve", "serve_collector"]
@@ -111,7 +112,7 @@ class MetricsServer:
         if self._pid != os.getpid():
             self._server.socket.close()
             return
-        ending = threading.Thread(target=self._server.shutdown)
+        ending = threading.Thread(target=background()(self._server.shutdown))
         ending.start()
         while ending.is_alive():  # the server looks twice a second whether it shall end, and at each connection
             with contextlib.suppress(OSError):

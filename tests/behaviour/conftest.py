@@ -10,7 +10,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -75,25 +75,6 @@ def _originals_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[N
             gc.collect()
 
 
-#: Modules with consumers that are dropped without ``close``. Another thread that reads one would hold it for a moment.
-_WITH_DROPPED = _WITH_ORIGINALS | {
-    f"tests.behaviour.test_{name}"
-    for name in (
-        "aio_consumer",
-        "aio_producer",
-        "broker_clients",
-        "broker_groups_clients",
-        "broker_settings",
-        "closing",
-        "consumer_assign",
-        "compat_aiokafka",
-        "foreign_clients",
-        "transactions_clients",
-        "unclosed",
-    )
-}
-
-
 @pytest.fixture(scope="session")
 def _health_watch() -> Iterator[HealthWatch]:
     with HealthWatch() as watch:
@@ -101,11 +82,10 @@ def _health_watch() -> Iterator[HealthWatch]:
 
 
 @pytest.fixture(autouse=True)
-def _no_false_alarm(_health_watch: HealthWatch, request: pytest.FixtureRequest) -> Iterator[None]:
+def _no_false_alarm(_health_watch: HealthWatch) -> Iterator[None]:
     """Fail a test in which a consumer was called dead while its application used it, or ``health()`` raised."""
     _health_watch.take_alarms()
-    with _health_watch.paused() if request.module.__name__ in _WITH_DROPPED else nullcontext():
-        yield
+    yield
     assert _health_watch.take_alarms() == []
 
 

@@ -6,37 +6,50 @@ within ``max_poll_interval_ms``. Consumers on a clock that tests move are only r
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from typing import Any, Final
+from itertools import count
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.clock import SystemClock
 from pyconsumer.consumer.calls import ConsumerCalls
+from pyconsumer.consumer.health import consumer_health
 
-__all__ = ["HealthWatch"]
+__all__ = ["HealthWatch", "Watched", "parts_of"]
 
 _INTERVAL_S: Final = 0.05
+
+
+class Watched(NamedTuple):
+    """What ``health()`` of a consumer reads. No part of it refers to the consumer."""
+
+    delegate: Any
+    guard: Any
+    activity: Any
+
+
+def parts_of(consumer: Any) -> Watched:
+    return Watched(consumer._delegate, consumer._guard, consumer._activity)
 
 
 class HealthWatch:
     """Reads the health of all consumers that are made while it is open. A context manager.
 
+    It never holds a consumer, not even for a moment: one that a test drops is collected at once, in the test's thread.
+
     Attributes:
         alarms: a line for each false alarm, and for each error that ``health()`` raised.
-        readings: how often a health was read.
+        readings: how often a health was read, by the class of the consumer.
     """
 
     def __init__(self) -> None:
         self.alarms: list[str] = []
-        self.readings = 0
-        self._consumers: weakref.WeakKeyDictionary[Any, list[float]] = weakref.WeakKeyDictionary()
-        self._lock = threading.Lock()
-        self._reading = threading.Lock()
-        self._paused = False
+        self.readings: dict[type, int] = {}
+        self._numbers = count()
+        #: By number: a reference whose callback removes the entry, the class, what is read, and what was seen.
+        self._entries: dict[int, tuple[Any, type, Watched, list[float]]] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="health watch", daemon=True)
         self._original = ConsumerCalls._open
@@ -46,10 +59,11 @@ class HealthWatch:
 
         @functools.wraps(original)
         def opened(consumer: Any, *arguments: Any) -> None:
-            began = time.monotonic()  # before it notes the time of its creation
             original(consumer, *arguments)
-            with self._lock:
-                self._consumers[consumer] = [began, 0, began]
+            number, now = next(self._numbers), time.monotonic()
+            # No lock: the collector calls this in any thread.
+            reference = weakref.ref(consumer, lambda _: self._entries.pop(number, None))
+            self._entries[number] = reference, type(consumer), parts_of(consumer), [now, -1.0, now]
 
         ConsumerCalls._open = opened  # type: ignore[method-assign]
         self._thread.start()
@@ -67,46 +81,30 @@ class HealthWatch:
 
     def _run(self) -> None:
         while not self._ended.wait(_INTERVAL_S):
-            with self._reading:
-                if not self._paused:
-                    self._look_at_all()
+            for number, (_, kind, watched, seen) in list(self._entries.items()):
+                try:
+                    self.look(watched, seen)
+                    self.readings[kind] = self.readings.get(kind, 0) + 1
+                except Exception as error:
+                    if number in self._entries:
+                        self.alarms.append(f"health() of {watched.delegate.config.client_id} raised {error!r}")
 
-    def _look_at_all(self) -> None:
-        """Read all consumers. No reference to one is left: a consumer that a test drops is collected at once."""
-        with self._lock:
-            watched = list(self._consumers.items())
-        for consumer, seen in watched:
-            try:
-                self.look(consumer, seen)
-            except Exception as error:
-                self.alarms.append(f"health() of {consumer!r} raised {error!r}")
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Return a context in which no consumer is read: for tests of consumers that are dropped without ``close``."""
-        with self._reading:
-            self._paused = True
-        try:
-            yield
-        finally:
-            self._paused = False
-
-    def look(self, consumer: Any, seen: list[float]) -> None:
+    def look(self, watched: Watched, seen: list[float]) -> None:
         """Read one consumer.
 
         Args:
+            watched: its parts.
             seen: a time at or before the last sign of life, the number of polls then, and the time of the last look. A
                 call that is seen now may have begun at any time since the last look.
         """
         began = time.monotonic()
-        polls = consumer._delegate.metrics.polls  # first: a poll that comes now must not meet an older health
-        health = consumer.health()
-        self.readings += 1
+        polls = watched.delegate.metrics.polls  # first: a poll that comes now must not meet an older health
+        health = consumer_health(*watched)
         if health.is_inside_call or polls != seen[1]:
             seen[:2] = seen[2], polls
         seen[2] = began
         now = time.monotonic()
         fresh = now - seen[0] < health.max_poll_interval_s
-        on_time = isinstance(consumer._delegate.clock, SystemClock)
+        on_time = isinstance(watched.delegate.clock, SystemClock)
         if fresh and on_time and not (health.closed or health.forked) and not health.is_alive():
-            self.alarms.append(f"{consumer!r} was called {now - seen[0]:.3f} s ago: {health}")
+            self.alarms.append(f"{health.client_id} was called {now - seen[0]:.3f} s ago: {health}")

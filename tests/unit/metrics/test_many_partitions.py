@@ -1,4 +1,4 @@
-"""What a poll costs with very many partitions: the metrics of those that it does not return records of cost nothing."""
+"""The cost of a poll with very many partitions: the metrics of those without records in it cost nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyconsumer.broker import EmbeddedCluster
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    with EmbeddedCluster() as cluster:
+    with EmbeddedCluster(data_dir=":memory:") as cluster:
         yield cluster
 
 
