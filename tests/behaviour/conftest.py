@@ -10,7 +10,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
@@ -82,10 +82,12 @@ def _health_watch() -> Iterator[HealthWatch]:
 
 
 @pytest.fixture(autouse=True)
-def _no_false_alarm(_health_watch: HealthWatch) -> Iterator[None]:
+def _no_false_alarm(_health_watch: HealthWatch, request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test in which a consumer was called dead while its application used it, or ``health()`` raised."""
     _health_watch.take_alarms()
-    yield
+    needs_collector = request.module.__name__ == "tests.behaviour.test_unclosed"  # its listeners hold their consumers
+    with _health_watch.paused() if needs_collector else nullcontext():
+        yield
     assert _health_watch.take_alarms() == []
 
 

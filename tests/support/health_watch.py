@@ -6,12 +6,14 @@ within ``max_poll_interval_ms``. Consumers on a clock that tests move are only r
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
 import weakref
-from itertools import count
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pyconsumer.clock import SystemClock
 from pyconsumer.consumer.calls import ConsumerCalls
@@ -22,8 +24,9 @@ __all__ = ["HealthWatch", "Watched", "parts_of"]
 _INTERVAL_S: Final = 0.05
 
 
-class Watched(NamedTuple):
-    """What ``health()`` of a consumer reads. No part of it refers to the consumer."""
+@dataclass(eq=False)
+class Watched:
+    """What ``health()`` of a consumer reads. Its parts refer to the consumer only if the application lets them."""
 
     delegate: Any
     guard: Any
@@ -37,7 +40,7 @@ def parts_of(consumer: Any) -> Watched:
 class HealthWatch:
     """Reads the health of all consumers that are made while it is open. A context manager.
 
-    It never holds a consumer, not even for a moment: one that a test drops is collected at once, in the test's thread.
+    It holds no consumer, but for moments its parts. So one that is dropped is collected at once, in the test's thread.
 
     Attributes:
         alarms: a line for each false alarm, and for each error that ``health()`` raised.
@@ -47,9 +50,10 @@ class HealthWatch:
     def __init__(self) -> None:
         self.alarms: list[str] = []
         self.readings: dict[type, int] = {}
-        self._numbers = count()
-        #: By number: a reference whose callback removes the entry, the class, what is read, and what was seen.
-        self._entries: dict[int, tuple[Any, type, Watched, list[float]]] = {}
+        self._entries: weakref.WeakKeyDictionary[Watched, tuple[type, list[float]]] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._paused = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="health watch", daemon=True)
         self._original = ConsumerCalls._open
@@ -60,10 +64,10 @@ class HealthWatch:
         @functools.wraps(original)
         def opened(consumer: Any, *arguments: Any) -> None:
             original(consumer, *arguments)
-            number, now = next(self._numbers), time.monotonic()
-            # No lock: the collector calls this in any thread.
-            reference = weakref.ref(consumer, lambda _: self._entries.pop(number, None))
-            self._entries[number] = reference, type(consumer), parts_of(consumer), [now, -1.0, now]
+            watched, now = parts_of(consumer), time.monotonic()
+            consumer._watched = watched  # nothing else keeps it
+            with self._lock:
+                self._entries[watched] = type(consumer), [now, -1.0, now]
 
         ConsumerCalls._open = opened  # type: ignore[method-assign]
         self._thread.start()
@@ -81,13 +85,30 @@ class HealthWatch:
 
     def _run(self) -> None:
         while not self._ended.wait(_INTERVAL_S):
-            for number, (_, kind, watched, seen) in list(self._entries.items()):
-                try:
-                    self.look(watched, seen)
-                    self.readings[kind] = self.readings.get(kind, 0) + 1
-                except Exception as error:
-                    if number in self._entries:
-                        self.alarms.append(f"health() of {watched.delegate.config.client_id} raised {error!r}")
+            with self._reading:
+                if not self._paused:
+                    self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        with self._lock:
+            entries = list(self._entries.items())
+        while entries:
+            watched, (kind, seen) = entries.pop()
+            try:
+                self.look(watched, seen)
+                self.readings[kind] = self.readings.get(kind, 0) + 1
+            except Exception as error:
+                self.alarms.append(f"health() of {watched.delegate.config.client_id} raised {error!r}")
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Return a context in which nothing is read: for consumers that only the garbage collector can drop."""
+        with self._reading:
+            self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
 
     def look(self, watched: Watched, seen: list[float]) -> None:
         """Read one consumer.
@@ -99,7 +120,7 @@ class HealthWatch:
         """
         began = time.monotonic()
         polls = watched.delegate.metrics.polls  # first: a poll that comes now must not meet an older health
-        health = consumer_health(*watched)
+        health = consumer_health(watched.delegate, watched.guard, watched.activity)
         if health.is_inside_call or polls != seen[1]:
             seen[:2] = seen[2], polls
         seen[2] = began
