@@ -15,11 +15,8 @@ Needs the extra ``[prometheus]``.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import socket
-import threading
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -29,7 +26,6 @@ from prometheus_client.core import Metric as PrometheusMetric
 from prometheus_client.core import UnknownMetricFamily
 from prometheus_client.registry import Collector
 
-from pyconsumer.background_log import background
 from pyconsumer.metrics.source import Metric, MetricSource, open_sources
 
 __all__ = ["MetricsServer", "collector", "name_of", "serve", "serve_collector"]
@@ -112,12 +108,7 @@ class MetricsServer:
         if self._pid != os.getpid():
             self._server.socket.close()
             return
-        ending = threading.Thread(target=background()(self._server.shutdown))
-        ending.start()
-        while ending.is_alive():  # the server looks twice a second whether it shall end, and at each connection
-            with contextlib.suppress(OSError):
-                socket.create_connection(self._server.server_address[:2], 1.0).close()
-            ending.join(0.01)
+        self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 

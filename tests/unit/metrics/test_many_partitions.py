@@ -1,4 +1,4 @@
-"""The cost of a poll with very many partitions: the metrics of those without records in it cost nothing."""
+"""The cost of a poll with many partitions: no record of a partition, no cost of its metrics."""
 
 from __future__ import annotations
 
@@ -41,14 +41,12 @@ def _work(call: Callable[[], Any]) -> tuple[int, int]:
 
 def _work_of_polls(cluster: EmbeddedCluster, partitions: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the work of a poll that finds records, and of one that finds none, with that many partitions assigned."""
-    name, size = str(uuid4()), min(partitions, 1_000)
-    topics = [f"{name}-{number}" for number in range(partitions // size)]
-    for topic in topics:
-        cluster.create_topic(topic, size)
+    topic = str(uuid4())
+    cluster.create_topic(topic, partitions)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        producer.send_many(topics[-1], [b"x"] * 50, partition=7).get(60)
+        producer.send_many(topic, [b"x"] * 50, partition=7).get(60)
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, max_poll_records=1) as consumer:
-        consumer.assign([TopicPartition(topic, number) for topic in topics for number in range(size)])
+        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
         consumer.seek_to_beginning()
         while not consumer.poll(10_000):
             pass
@@ -60,9 +58,9 @@ def _work_of_polls(cluster: EmbeddedCluster, partitions: int) -> tuple[tuple[int
     return full, empty
 
 
-@pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_a_poll_does_no_more_with_many_partitions_than_with_ten(cluster: EmbeddedCluster, many: int) -> None:
-    for with_many, with_ten in zip(_work_of_polls(cluster, many), _work_of_polls(cluster, 10), strict=True):
+def test_a_poll_does_no_more_with_many_partitions_than_with_ten(cluster: EmbeddedCluster) -> None:
+    """A loop over partitions shows with a thousand as with the ten thousand that were tried once."""
+    for with_many, with_ten in zip(_work_of_polls(cluster, 1_000), _work_of_polls(cluster, 10), strict=True):
         # A request that is on its way or not makes a difference of some calls. A look at each partition is more.
         assert with_many[0] < with_ten[0] + 50
         assert with_many[1] < with_ten[1] + 200

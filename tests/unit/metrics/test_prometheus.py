@@ -7,7 +7,6 @@ import signal
 import threading
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from wsgiref.simple_server import make_server
 
 import pytest
 
@@ -17,7 +16,6 @@ from pyconsumer.testing import RunningClock
 prometheus_client = pytest.importorskip("prometheus_client")  # the extra [prometheus], which some lanes lack
 
 from pyconsumer.metrics import collector, serve  # noqa: E402
-from pyconsumer.metrics.prometheus import MetricsServer  # noqa: E402
 
 _NOWHERE = "127.0.0.1:1"
 
@@ -108,15 +106,3 @@ def test_the_server_ends() -> None:
     assert threading.active_count() == before
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5)
-
-
-def test_the_server_ends_although_its_thread_waits_for_a_connection() -> None:
-    """Its loop looks once an hour here, where it looks twice a second by default."""
-    server = make_server("127.0.0.1", 0, prometheus_client.make_wsgi_app(prometheus_client.CollectorRegistry()))
-    thread = threading.Thread(target=server.serve_forever, args=(3600.0,), daemon=True)
-    thread.start()
-    ending = threading.Thread(target=MetricsServer(server, thread).close, daemon=True)
-    ending.start()
-    ending.join(60)
-    assert not ending.is_alive()
-    assert not thread.is_alive()
