@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyconsumer.protocol.messages import share_group_describe
 
 __all__ = [
+    "ask_coordinators",
     "commit_offsets",
     "delete",
     "delete_offsets",
@@ -129,7 +130,7 @@ def describe_all(
         request: Callable[[list[str]], Message],
         read_one: Callable[[Any, BrokerMetadata], GroupDescription],
     ) -> Steps[dict[str, GroupDescription | KafkaError]]:
-        return _ask(
+        return ask_coordinators(
             calls,
             names,
             deadline,
@@ -183,7 +184,7 @@ def _known(found: Mapping[str, Result | KafkaError]) -> dict[str, Result | Kafka
     return {group_id: one for group_id, one in found.items() if not isinstance(one, UnsupportedVersionError)}
 
 
-def _ask(
+def ask_coordinators(
     calls: Calls,
     group_ids: Iterable[str],
     deadline: float,
@@ -471,10 +472,10 @@ def offsets_of(
     found: dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError] = {}
     left = list(wanted)
     if len(left) > 1:
-        found = yield from _ask(calls, left, deadline, ask(FIRST_VERSION_WITH_GROUPS), read, what=what)
+        found = yield from ask_coordinators(calls, left, deadline, ask(FIRST_VERSION_WITH_GROUPS), read, what=what)
         left = [group_id for group_id, one in found.items() if isinstance(one, UnsupportedVersionError)]
     if left:
-        found.update((yield from _ask(calls, left, deadline, ask(0), read, what=what, most=1)))
+        found.update((yield from ask_coordinators(calls, left, deadline, ask(0), read, what=what, most=1)))
     return found
 
 

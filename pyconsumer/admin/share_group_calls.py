@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from pyconsumer.admin.outcomes import results_of
 from pyconsumer.admin.types import ShareOffset
 from pyconsumer.network.calls import Calls
 from pyconsumer.structs import TopicPartition
@@ -43,7 +44,12 @@ class ShareGroupCalls(ABC):
         from pyconsumer.admin import share_groups
 
         wanted = None if partitions is None else list(partitions)
-        return self._run(lambda until: share_groups.offsets_of(self._calls, group_id, wanted, until), timeout_ms)
+
+        def steps(until: float) -> Steps[dict[TopicPartition, ShareOffset]]:
+            found = yield from share_groups.offsets_of(self._calls, {group_id: wanted}, until)
+            return results_of(found)[group_id]
+
+        return self._run(steps, timeout_ms)
 
     def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

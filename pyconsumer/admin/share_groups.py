@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pyconsumer.admin.groups import naming_members
+from pyconsumer.admin.groups import ask_coordinators, naming_members
 from pyconsumer.admin.types import ShareOffset
 from pyconsumer.errors import KafkaError, NonEmptyGroupError, ProtocolError, for_code
 from pyconsumer.network.calls import Calls
@@ -18,47 +18,61 @@ from pyconsumer.protocol.messages import (
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.network.futures import Steps
+    from pyconsumer.network.client_requests import ClientResponse
+    from pyconsumer.network.futures import RequestFuture, Steps
 
 __all__ = ["alter_offsets", "delete_offsets", "offsets_of"]
 
 
 def offsets_of(
-    calls: Calls, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: float
-) -> Steps[dict[TopicPartition, ShareOffset]]:
-    """Return where share partitions begin, for the given ones or for all. Those without an offset are left out."""
-    topics: list[describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic] | None = None
-    if partitions is not None:
-        by_topic: dict[str, list[int]] = {}
-        for tp in partitions:
-            by_topic.setdefault(tp.topic, []).append(tp.partition)
-        topics = [
-            describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
-            for name, indexes in by_topic.items()
+    calls: Calls, wanted: Mapping[str, Iterable[TopicPartition] | None], deadline: float
+) -> Steps[dict[str, dict[TopicPartition, ShareOffset] | KafkaError]]:
+    """Return where share partitions of groups begin, for the given ones or for all (None). An error is its result.
+
+    Partitions without an offset are left out. Each coordinator gets one request for up to 100 groups.
+    """
+
+    def ask(node: int, some: list[str]) -> RequestFuture[ClientResponse]:
+        asked = [
+            describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+                group_id=group_id, topics=_topics(wanted[group_id])
+            )
+            for group_id in some
         ]
-    group = describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
+        request = describe_share_group_offsets.DescribeShareGroupOffsetsRequest(groups=asked)
+        return calls.send(node, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request, deadline)
 
-    def check(response: describe_share_group_offsets.DescribeShareGroupOffsetsResponse) -> KafkaError | None:
-        if not response.groups:
-            return ProtocolError("the coordinator's response contains no group")
-        found = response.groups[0]
-        return for_code(found.error_code, found.error_message) if found.error_code else None
+    return ask_coordinators(calls, wanted, deadline, ask, _read_offsets, what="reading the offsets of share groups")
 
-    response = yield from calls.call(
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        describe_share_group_offsets.DescribeShareGroupOffsetsRequest(groups=[group]),
-        describe_share_group_offsets.DescribeShareGroupOffsetsResponse,
-        deadline,
-        target=calls.coordinator(group_id),
-        check=check,
-        what=f"reading the offsets of share group {group_id!r}",
-    )
+
+def _topics(
+    partitions: Iterable[TopicPartition] | None,
+) -> list[describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic] | None:
+    if partitions is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for tp in partitions:
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    return [
+        describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
+        for name, indexes in by_topic.items()
+    ]
+
+
+def _read_offsets(
+    node: int, response: describe_share_group_offsets.DescribeShareGroupOffsetsResponse, group_id: str
+) -> dict[TopicPartition, ShareOffset] | KafkaError:
+    group = next((group for group in response.groups if group.group_id == group_id), None)
+    if group is None:
+        return ProtocolError(f"the coordinator's response does not contain group {group_id!r}")
+    if group.error_code:
+        return for_code(group.error_code, group.error_message or f"share group {group_id!r}")
     offsets: dict[TopicPartition, ShareOffset] = {}
-    for topic in response.groups[0].topics:
+    for topic in group.topics:
         for one in topic.partitions:
             tp = TopicPartition(topic.topic_name, one.partition_index)
             if one.error_code:
-                raise for_code(one.error_code, one.error_message or str(tp))
+                return for_code(one.error_code, one.error_message or f"{tp} of share group {group_id!r}")
             if one.start_offset >= 0:
                 lag = None if one.lag < 0 else one.lag
                 offsets[tp] = ShareOffset(one.start_offset, one.leader_epoch, lag)

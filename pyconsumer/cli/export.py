@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,7 +17,7 @@ from pyconsumer.admin import GroupDescription, KafkaAdminClient
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
-from pyconsumer.cli.positions import Row, positions_of, with_lag_times
+from pyconsumer.cli.positions import Row, positions_of
 from pyconsumer.errors import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -101,20 +100,13 @@ class GroupLags:
         if not self._lock.acquire(timeout=self._timeout_ms / 1000):
             raise KafkaTimeoutError("the scrape before this one has not ended")
         try:
-            found = self._look()
-            return self._with_lag_times(found) if self._lag_time else found
+            return self._look()
         finally:
             self._lock.release()
 
-    def _with_lag_times(
-        self, found: list[tuple[GroupDescription, list[Row]]]
-    ) -> list[tuple[GroupDescription, list[Row]]]:
-        """Add the lag as time to the rows. Groups that wait at the same offset share a fetch."""
-        rows = iter(with_lag_times(self._admin, [row for _, of_group in found for row in of_group], self._timeout_ms))
-        return [(group, list(islice(rows, len(of_group)))) for group, of_group in found]
-
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
-        return list(_good(positions_of(self._admin, self._names(), self._timeout_ms)).values())
+        found = positions_of(self._admin, self._names(), self._timeout_ms, lag_time=self._lag_time)
+        return list(_good(found).values())
 
     def _names(self) -> list[str]:
         return [

@@ -21,7 +21,7 @@ from pyconsumer.cli.options import (
     show_list,
     table,
 )
-from pyconsumer.cli.positions import Row, positions_of, shown_age, with_lag_times
+from pyconsumer.cli.positions import Row, positions_of, shown_age
 from pyconsumer.cli.reset import reset_offsets
 from pyconsumer.cli.watch import watch
 from pyconsumer.errors import KafkaError
@@ -93,14 +93,12 @@ def describe(
     """Show state, assignor, members, committed offsets and lag of groups."""
     out = console(markup=False)
     with KafkaAdminClient(client_options(servers, settings)) as admin:
-        found = positions_of(admin, names, timeout_ms)
+        found = positions_of(admin, names, timeout_ms, lag_time=lag_time)
         for name in names:
             one = found[name]
             if isinstance(one, KafkaError):
                 raise one
             group, rows = one
-            if lag_time:
-                rows = with_lag_times(admin, rows, timeout_ms)
             if json_output:
                 click.echo(as_json(_document(group, rows, lag_time=lag_time)))
             else:

@@ -6,8 +6,17 @@ import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec, groups
+from pyconsumer.admin import (
+    GroupDescription,
+    KafkaAdminClient,
+    MemberDescription,
+    OffsetSpec,
+    ShareOffset,
+    groups,
+    topics,
+)
 from pyconsumer.admin.client import run_steps
 from pyconsumer.consumer.finished_gaps import FinishedRun, decode_finished
 from pyconsumer.consumer.lag_time import age_of
@@ -18,12 +27,16 @@ __all__ = [
     "Row",
     "descriptions_of",
     "ends_of",
+    "leaders_of",
     "offsets_of",
     "positions_of",
     "rows_of",
+    "share_offsets_of",
     "shown_age",
-    "with_lag_times",
 ]
+
+
+_Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata] | Mapping[TopicPartition, ShareOffset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +66,15 @@ class Row:
 
 
 def positions_of(
-    admin: KafkaAdminClient, names: Iterable[str], timeout_ms: int
+    admin: KafkaAdminClient, names: Iterable[str], timeout_ms: int, *, lag_time: bool = False
 ) -> dict[str, tuple[GroupDescription, list[Row]] | KafkaError]:
     """Return the description and the progress of groups, by partition. An error of a group is its result.
 
-    Each coordinator gets one request for up to 100 groups, and each leader one for the ends of all logs. The offsets of
-    share groups are asked for group by group.
+    Each coordinator gets one request for up to 100 groups, and each leader one for the ends of all logs.
+
+    Args:
+        lag_time: also the lag as time, by a fetch of each partition with a lag. Groups that wait at the same offset
+            share a fetch.
 
     Raises:
         KafkaError: the cluster could not be reached in time, or access was denied.
@@ -68,25 +84,32 @@ def positions_of(
     for name, one in descriptions_of(admin, names, timeout_ms).items():
         if isinstance(one, KafkaError):
             found[name] = one
-        elif one.group_type == "share":
-            try:
-                found[name] = one, _shared_positions(admin, one, timeout_ms)
-            except KafkaError as error:
-                found[name] = error
         else:
             described[name] = one
-    committed: dict[str, Mapping[TopicPartition, OffsetAndMetadata]] = {}
-    for name, offsets in offsets_of(admin, described, timeout_ms).items() if described else ():
-        if isinstance(offsets, KafkaError):
-            found[name] = offsets
+    shared = [name for name, one in described.items() if one.group_type == "share"]
+    others = [name for name in described if name not in set(shared)]
+    offsets: dict[str, _Offsets | KafkaError] = {}
+    if others:
+        offsets.update(offsets_of(admin, others, timeout_ms))
+    if shared:
+        offsets.update(share_offsets_of(admin, shared, timeout_ms))
+    known: dict[str, _Offsets] = {}
+    for name, of_group in offsets.items():
+        if isinstance(of_group, KafkaError):
+            found[name] = of_group
         else:
-            committed[name] = offsets
-    partitions = {tp for offsets in committed.values() for tp in offsets}
-    partitions |= {tp for name in committed for member in described[name].members for tp in member.assignment}
+            known[name] = of_group
+    partitions = {tp for of_group in known.values() for tp in of_group}
+    partitions |= {tp for name in known for member in described[name].members for tp in member.assignment}
     ends = ends_of(admin, sorted(partitions), timeout_ms)
-    for name, one_group in committed.items():
-        found[name] = described[name], rows_of(described[name], one_group, ends)
-    return found
+    rows = {name: rows_of(described[name], of_group, ends) for name, of_group in known.items()}
+    if lag_time:
+        every = [row for of_group in rows.values() for row in of_group]
+        times = _lag_times(admin, [row for row in every if row.lag], timeout_ms)
+        rows = {
+            name: [replace(row, lag_time=_lag_time(row, times)) for row in of_group] for name, of_group in rows.items()
+        }
+    return {**found, **{name: (described[name], of_group) for name, of_group in rows.items()}}
 
 
 def descriptions_of(
@@ -105,59 +128,64 @@ def offsets_of(
     return run_steps(admin, lambda calls, until: groups.offsets_of(calls, wanted, until), timeout_ms)
 
 
-def _shared_positions(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:
-    """Return the progress of a share group. A partition may have several members, so it has no owner."""
-    starts = admin.list_share_group_offsets(group.group_id, timeout_ms=timeout_ms)
-    assigned = {tp for member in group.members for tp in member.assignment}
-    wanted = sorted(set(starts) | assigned)
-    ends = ends_of(admin, wanted, timeout_ms)
-    rows = []
-    for tp in wanted:
-        found = starts.get(tp)
-        unfinished = None if found is None else found.lag
-        rows.append(Row(tp, None if found is None else found.start_offset, ends.get(tp), None, unfinished=unfinished))
-    return rows
+def share_offsets_of(
+    admin: KafkaAdminClient, names: Iterable[str], timeout_ms: int
+) -> dict[str, dict[TopicPartition, ShareOffset] | KafkaError]:
+    """Return where share groups begin, with one request to each coordinator for up to 100 groups."""
+    from pyconsumer.admin import share_groups  # few programs need it
+
+    wanted: dict[str, None] = dict.fromkeys(names)
+    return run_steps(admin, lambda calls, until: share_groups.offsets_of(calls, wanted, until), timeout_ms)
 
 
-def rows_of(
-    group: GroupDescription, committed: Mapping[TopicPartition, OffsetAndMetadata], ends: Mapping[TopicPartition, int]
-) -> list[Row]:
-    """Return the progress of a group by partition, from its committed offsets and the ends of the logs."""
-    owners = {tp: member for member in group.members for tp in member.assignment}
-    rows = []
-    for tp in sorted(set(committed) | set(owners)):
-        found = committed.get(tp)
-        finished = () if found is None else tuple(decode_finished(found.offset, found.metadata or ""))
-        rows.append(Row(tp, None if found is None else found.offset, ends.get(tp), owners.get(tp), finished))
-    return rows
+def rows_of(group: GroupDescription, offsets: _Offsets, ends: Mapping[TopicPartition, int]) -> list[Row]:
+    """Return the progress of a group by partition, from its offsets and the ends of the logs.
+
+    A partition of a share group may have several members, so it has no owner.
+    """
+    assigned = {tp: member for member in group.members for tp in member.assignment}
+    owners = {} if group.group_type == "share" else assigned
+    return [_row(tp, offsets.get(tp), ends.get(tp), owners.get(tp)) for tp in sorted({*offsets, *assigned})]
+
+
+def _row(
+    tp: TopicPartition, found: OffsetAndMetadata | ShareOffset | None, end: int | None, owner: MemberDescription | None
+) -> Row:
+    if found is None:
+        return Row(tp, None, end, owner)
+    if isinstance(found, ShareOffset):
+        return Row(tp, found.start_offset, end, owner, unfinished=found.lag)
+    return Row(tp, found.offset, end, owner, tuple(decode_finished(found.offset, found.metadata or "")))
+
+
+def leaders_of(
+    admin: KafkaAdminClient, partitions: Iterable[TopicPartition], timeout_ms: int
+) -> dict[TopicPartition, int]:
+    """Return the leaders of those partitions that exist and have one, by one request for their topics."""
+    wanted = set(partitions)
+    names = sorted({tp.topic for tp in wanted})
+    found = run_steps(admin, lambda calls, until: topics.leaders_of(calls, names, until), timeout_ms)
+    return {tp: node for tp, node in found.items() if tp in wanted}
 
 
 def ends_of(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-    """Return the ends of the logs that exist."""
-    # For a deleted topic the request would look for a leader until the timeout. Its lag is unknown.
-    there = set(admin.list_topics(include_internal=True, timeout_ms=timeout_ms)) if partitions else set()
-    wanted = [tp for tp in partitions if tp.topic in there]
+    """Return the ends of the logs, as far as they can be read now.
+
+    A partition without a leader is not asked for: the request would look for one until the timeout. A leader that does
+    not answer costs the ends of its own partitions, and no others.
+    """
+    leaders = leaders_of(admin, partitions, timeout_ms) if partitions else {}
     try:
-        found = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST), timeout_ms=timeout_ms)
+        found = admin.list_offsets(dict.fromkeys(leaders, OffsetSpec.LATEST), timeout_ms=timeout_ms)
     except KafkaError:
         found = {}
-        for tp in wanted:  # one of the topics may have been deleted just now
+        by_node: dict[int, list[TopicPartition]] = {}
+        for tp, node in leaders_of(admin, partitions, timeout_ms).items():  # a topic may have been deleted just now
+            by_node.setdefault(node, []).append(tp)
+        for led in by_node.values():
             with contextlib.suppress(KafkaError):
-                found |= admin.list_offsets({tp: OffsetSpec.LATEST}, timeout_ms=min(timeout_ms, 2000))
+                found |= admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), timeout_ms=min(timeout_ms, 2000))
     return {tp: end.offset for tp, end in found.items() if end is not None}
-
-
-def with_lag_times(admin: KafkaAdminClient, rows: Iterable[Row], timeout_ms: int) -> list[Row]:
-    """Return rows with their lag as time: 0 without uncommitted records, None where it is unknown.
-
-    Each partition with a lag costs a fetch.
-
-    Raises:
-        KafkaError: the brokers did not respond in time.
-    """
-    rows = list(rows)
-    times = _lag_times(admin, [row for row in rows if row.lag], timeout_ms)
-    return [replace(row, lag_time=_lag_time(row, times)) for row in rows]
 
 
 def _lag_time(row: Row, times: Mapping[tuple[TopicPartition, int], float]) -> float | None:
@@ -169,10 +197,7 @@ def _lag_time(row: Row, times: Mapping[tuple[TopicPartition, int], float]) -> fl
 def _lag_times(
     admin: KafkaAdminClient, rows: Iterable[Row], timeout_ms: int
 ) -> dict[tuple[TopicPartition, int], float]:
-    """Return the age in seconds of the first record at each committed offset, by partition and offset.
-
-    Groups that wait at the same offset share a fetch.
-    """
+    """Return the age in seconds of the first record at each committed offset, by partition and offset."""
     wanted = sorted({(row.partition, row.committed) for row in rows if row.committed is not None})
     ages: dict[tuple[TopicPartition, int], float] = {}
     while wanted:  # a call has one offset of each partition

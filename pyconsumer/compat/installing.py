@@ -90,7 +90,7 @@ def install(*names: str) -> None:
             _add_name(sys.modules[module], module.removeprefix(COMPAT))
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
-    importlib.invalidate_caches()
+    _forget_distributions()
     _write_variable()
 
 
@@ -117,7 +117,7 @@ def uninstall(*names: str) -> None:
             del sys.modules[module]
     if not _FINDER.names and _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
-    importlib.invalidate_caches()
+    _forget_distributions()
     _write_variable()
 
 
@@ -129,6 +129,12 @@ def installed() -> frozenset[str]:
         assert pyconsumer.compat.installed() == {"aiokafka"}
     """
     return frozenset(_FINDER.names)
+
+
+def _forget_distributions() -> None:
+    """Let ``importlib.metadata`` look again, if it has looked. Since Python 3.12 the call itself would import it."""
+    if "importlib.metadata" in sys.modules:
+        importlib.invalidate_caches()
 
 
 def _write_variable() -> None:

@@ -153,7 +153,7 @@ class RecordProgress:
         consumer.store_offsets(progress.take())    # all that are finished without a gap
 
     In a group, use a rebalance listener that waits for unfinished records (:meth:`wait`), stores and commits them, and
-    drops the partitions (:meth:`drop`). ``examples/worker_pool.py`` is a complete program.
+    drops the partitions (:meth:`drop`). :class:`pyconsumer.workers.Workers` do all of that.
 
     All methods may be called from any thread. ``len(progress)`` is the number of records that are being processed. A
     program can use it to stop reading when it has enough records.

@@ -462,12 +462,16 @@ class NetworkClient:
         return self._unsent.count(node) if node is not None else 0
 
     def connection_state(self, node_id: int, connection: str = "main") -> str:
-        """Return ``disconnected``, ``backoff``, ``connecting`` (which includes authentication) or ``ready``."""
+        """Return ``disconnected``, ``backoff``, ``connecting`` (which includes authentication) or ``ready``.
+
+        Any thread may call this.
+        """
         node = self._pool.find(node_id, connection)
         if node is None:
             return "disconnected"
-        if node.channel is not None:
-            return "connecting" if node.channel.setting_up else "ready"
+        channel = node.channel  # once: the client's thread may take it away
+        if channel is not None:
+            return "connecting" if channel.setting_up else "ready"
         return "disconnected" if node.health.may_connect(self.clock.now()) else "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:

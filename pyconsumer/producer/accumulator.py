@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 from weakref import WeakSet
 
@@ -38,6 +39,9 @@ __all__ = ["Appended", "CallThatWaits", "RecordAccumulator", "RecordToSend"]
 Header = tuple[str, bytes | None]
 #: Timestamp in ms since the epoch, key, value and headers.
 RecordToSend = tuple[int, bytes | None, bytes | None, Sequence[Header]]
+
+
+_NO_LOADS: Mapping[int, int] = MappingProxyType({})
 
 
 class Appended(NamedTuple):
@@ -118,6 +122,7 @@ class RecordAccumulator:
         self._unsettled: set[BatchResult] = set()
         self._whole: set[BatchResult] = set()  # of batches that are sent as they are, until they are settled
         self._ratio: dict[str, float] = {}
+        self._loads: dict[str, dict[int, int]] = {}
         self._limits: dict[str, int] = {}  # bytes of a batch, by topic whose broker has refused a larger one
         self.memory = BufferMemory(buffer_memory)
         self.flushing = 0
@@ -270,21 +275,25 @@ class RecordAccumulator:
             return self._busy
         return sorted(self._busy, key=lambda tp: self._queues[tp].batches[0].created_at)
 
-    def loads(self, topic: str) -> dict[int, int]:
-        """Return how many full batches wait for each partition of a topic. Partitions without one are left out.
+    def loads(self, topic: str) -> Mapping[int, int]:
+        """Return how many full batches waited for each partition of a topic when they were last counted.
 
-        Waiting batches grow beyond ``batch_size``, so bytes are counted.
+        Partitions without one are left out. The object is the same as long as the numbers are.
         """
-        found: dict[int, int] = {}
+        return self._loads.get(topic, _NO_LOADS)
+
+    def count_loads(self) -> None:
+        """Count the full batches of each partition by bytes, since a waiting batch grows beyond ``batch_size``."""
+        found: dict[str, dict[int, int]] = {}
         queues, full = self._queues, max(1, self._batch_size)
-        for tp in self._busy:  # for each batch that is begun, so no more than is needed
-            if tp[0] == topic:
-                batches = queues[tp].batches
-                # All but the last one are as large as the first, more or less. There may be hundreds.
-                size = (len(batches) - 1) * batches[0].memory + batches[-1].memory
-                if size >= full:
-                    found[tp[1]] = size // full
-        return found
+        for tp in self._busy:
+            batches = queues[tp].batches
+            # All but the last one are as large as the first, more or less. There may be hundreds.
+            size = (len(batches) - 1) * batches[0].memory + batches[-1].memory
+            if size >= full:
+                found.setdefault(tp[0], {})[tp[1]] = size // full
+        before = self._loads
+        self._loads = {topic: before[topic] if before.get(topic) == new else new for topic, new in found.items()}
 
     def ready_at(self, tp: TopicPartition) -> float | None:
         """Time (monotonic seconds) at which the first batch of a partition may be sent.

@@ -6,15 +6,18 @@ partition while one has no leader). Equal to Java's ``Utils.murmur2`` and ``Buil
 Without a key: the sticky strategy of KIP-794. Records go to one partition until at least ``batch_size`` bytes have gone
 there, then to another one that has a leader, chosen at random. A rack-aware producer chooses among those whose leader
 is in its rack, as long as there are any (KIP-1123). If batches wait for some partitions, the others are chosen more
-often: with 0, 3 and 1 batches the chances are 4, 1 and 3 (Java's ``BuiltInPartitioner``). Partitions whose broker takes
-nothing for ``partitioner_availability_timeout_ms`` are left out.
+often: with 0, 3 and 1 batches the chances are 4, 1 and 3 (Java's ``BuiltInPartitioner``). The sender counts them once a
+turn, as Java's does, so a choice is a search in a table. Partitions whose broker takes nothing for
+``partitioner_availability_timeout_ms`` are left out.
 """
 
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 __all__ = ["DefaultPartitioner", "Partitioner", "murmur2", "partition_for_key"]
 
@@ -68,8 +71,8 @@ class DefaultPartitioner:
     Args:
         batch_size: bytes after which the sticky partition of a topic changes.
         ignore_keys: True treats records with a key like records without a key (``partitioner_ignore_keys``).
-        loads: returns how many batches wait for each partition of a topic, if there are any. None: the choice does not
-            depend on it.
+        loads: returns how many batches wait for each partition of a topic, if there are any: the same object as long
+            as they are the same. None: the choice does not depend on it.
         chance: the source of random numbers.
     """
 
@@ -86,6 +89,8 @@ class DefaultPartitioner:
         self._ignore_keys = ignore_keys
         self._chance = chance or random.Random()
         self._sticky: dict[str, list[int]] = {}  # topic -> [partition, bytes that went there]
+        #: topic -> loads and partitions, and the sums of their chances. None if all are equal.
+        self._chances: dict[str, tuple[Mapping[int, int], Sequence[int], list[int] | None]] = {}
 
     def partition(
         self, topic: str, key: bytes | None, partition_count: int, available: Sequence[int], size_bytes: int
@@ -110,15 +115,12 @@ class DefaultPartitioner:
     def _choose(self, topic: str, choices: Sequence[int], present: int | None) -> int:
         loads = self._loads(topic) if self._loads is not None and len(choices) > 1 else {}
         if loads:
-            waiting = [loads.get(partition, 0) for partition in choices]
-            top = max(waiting)
-            if min(waiting) < top:
-                # As `choices` of `random`, which is too slow for each batch.
-                left = int(self._chance.random() * ((top + 1) * len(waiting) - sum(waiting)))
-                for partition, count in zip(choices, waiting, strict=True):
-                    left -= top + 1 - count
-                    if left < 0:
-                        return partition
+            known = self._chances.get(topic)
+            if known is None or known[0] is not loads or known[1] is not choices:
+                known = self._chances[topic] = (loads, choices, _sums_of_chances(loads, choices))
+            sums = known[2]
+            if sums is not None:
+                return choices[bisect_right(sums, int(self._chance.random() * sums[-1]))]
         if present is not None and len(choices) > 1:
             choices = [partition for partition in choices if partition != present]
         return self._chance.choice(choices)
@@ -129,3 +131,10 @@ class DefaultPartitioner:
         None if there were no such records.
         """
         return self._sticky.get(topic)
+
+
+def _sums_of_chances(loads: Mapping[int, int], choices: Sequence[int]) -> list[int] | None:
+    """Return the chance of each partition and of all before it. None if all are equal."""
+    waiting = [loads.get(partition, 0) for partition in choices]
+    most = max(waiting) + 1
+    return list(accumulate(most - count for count in waiting)) if min(waiting) < most - 1 else None

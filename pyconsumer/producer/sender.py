@@ -346,6 +346,8 @@ class Sender:
                 self._metadata.add_topic(topic)
             self.wanted_topics.clear()
             expired = self._accumulator.expired(now)
+            if self.config.partitioner_adaptive_partitioning_enable:
+                self._accumulator.count_loads()
         for batch in expired:
             self._expire(batch)
         until = self._send_ready(now)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyconsumer.workers.common import WorkersStatus as WorkersStatus
     from pyconsumer.workers.dead_letters import DeadLetters as DeadLetters
     from pyconsumer.workers.process_pool import WorkerDiedError as WorkerDiedError
+    from pyconsumer.workers.replaying import replay as replay
     from pyconsumer.workers.results import ProducerRecord as ProducerRecord
     from pyconsumer.workers.settings import Batch as Batch
     from pyconsumer.workers.settings import Retry as Retry
@@ -30,6 +31,7 @@ _HOMES = {
     "WorkerDiedError": "pyconsumer.workers.process_pool",
     "Workers": "pyconsumer.workers.blocking",
     "WorkersStatus": "pyconsumer.workers.common",
+    "replay": "pyconsumer.workers.replaying",
 }
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "WorkerDiedError",
     "Workers",
     "WorkersStatus",
+    "replay",
 ]
 
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -35,6 +35,7 @@ from pyconsumer.workers.common import WorkersBase, WorkersSettings, copy_of
 from pyconsumer.workers.dead_letters import Letter
 from pyconsumer.workers.results import send_to
 from pyconsumer.workers.schedule import Schedule, Task
+from pyconsumer.workers.settings import is_coroutine_function
 from pyconsumer.workers.steps import run_steps_async
 
 __all__ = ["AsyncWorkers"]
@@ -59,7 +60,8 @@ class AsyncWorkers(WorkersBase):
     Args:
         consumer: an ``AsyncKafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``. Or an
             ``AsyncKafkaShareConsumer``, with ``order=None``.
-        handle: a coroutine function. It gets a record, or a batch, and may return records to send.
+        handle: a coroutine function, or a plain one, which blocks the event loop. It gets a record, or a batch, and may
+            return records to send.
         timeout_ms: longest time of a call, which is then cancelled. The attempt counts as failed.
         settings: see :class:`pyconsumer.workers.Workers`. There is no ``run_in``.
 
@@ -73,7 +75,7 @@ class AsyncWorkers(WorkersBase):
     def __init__(
         self,
         consumer: AsyncKafkaConsumer[Any, Any] | AsyncKafkaShareConsumer[Any, Any],
-        handle: Callable[[Any], Awaitable[Any]],
+        handle: Callable[[Any], Any],
         **settings: Unpack[WorkersSettings],
     ) -> None:
         if not isinstance(consumer, AsyncKafkaConsumer | AsyncKafkaShareConsumer):
@@ -82,6 +84,8 @@ class AsyncWorkers(WorkersBase):
         self._waking = False
         self._observers: list[asyncio.Future[None]] = []
         super().__init__(consumer, handle, **settings)
+        if not is_coroutine_function(handle):
+            self._handle = partial(_call, handle)
         self._commit: asyncio.Task[None] | None = None
         self._turn_began = 0.0
         self._gathers = asyncio.Lock()  # one task at a time waits for a batch
@@ -452,7 +456,7 @@ def _on_arrival(arrival: Arrival, call: Callable[[], None]) -> None:
     arrival.add_done_callback(lambda _: call())
 
 
-async def _call(method: Callable[[Any], Any], partitions: Collection[TopicPartition]) -> None:
-    result = method(partitions)
-    if inspect.isawaitable(result):
-        await result
+async def _call(function: Callable[[Any], Any], argument: Any) -> Any:
+    """Call a function of the user, which may be a plain one."""
+    result = function(argument)
+    return await result if inspect.isawaitable(result) else result

@@ -27,7 +27,7 @@ from pyconsumer.workers.dead_letters import Letter
 from pyconsumer.workers.process_pool import ProcessPool
 from pyconsumer.workers.results import send_to
 from pyconsumer.workers.schedule import Task
-from pyconsumer.workers.settings import RunIn, check_choice
+from pyconsumer.workers.settings import RunIn, check_choice, is_coroutine_function
 from pyconsumer.workers.steps import run_steps
 from pyconsumer.workers.thread_pool import Pool, ThreadPool
 
@@ -98,6 +98,11 @@ class Workers(WorkersBase):
         if not isinstance(consumer, KafkaConsumer | KafkaShareConsumer):
             raise ConfigurationError(f"Workers needs a KafkaConsumer, not {consumer!r}: AsyncWorkers has an event loop")
         super().__init__(consumer, handle, **settings)
+        if is_coroutine_function(handle):
+            raise ConfigurationError(
+                f"Workers need a plain function, not the coroutine function {handle!r}, which nobody would await: use"
+                " AsyncWorkers"
+            )
         check_choice(run_in, "run_in", ("threads", "processes", "inline"))
         self._run_in = run_in
         self._takes_as_they_came = False  # the function gets records as the consumer returned them

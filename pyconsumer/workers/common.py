@@ -616,8 +616,6 @@ class WorkersBase:
             return self._share.is_caught_up
         consumer = self._consumer
         assigned = consumer.assignment()
-        if self._schedule.undone or self._paused:
-            return False
         if self._is_without_partition(assigned):
             return True
         if not assigned:
@@ -625,8 +623,10 @@ class WorkersBase:
         missing = assigned - self._ends.keys()
         if missing:
             self._ends |= yield partial(consumer.end_offsets, missing)
+        firsts = self._schedule.progress.unfinished()
         for tp in assigned - set(self._schedule.stopped()):
-            if (yield partial(consumer.position, tp)) < self._ends[tp]:
+            end = self._ends[tp]  # later records may be unfinished
+            if firsts.get(tp, end) < end or (yield partial(consumer.position, tp)) < end:
                 return False
         return True
 

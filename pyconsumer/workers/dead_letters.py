@@ -5,6 +5,7 @@ Rules
 1. A record counts as finished only when the broker has acknowledged its dead letter. So the producer must wait for all
    replicas (``acks="all"``).
 2. Key and value are the bytes that came, also if the consumer has deserializers. The record's own headers come first.
+   Headers of an earlier dead letter are not among them.
 3. The headers are those of :data:`HEADERS`. The text of the exception is cut after 1,000 bytes.
 4. A letter that cannot be sent is tried again (``attempts``). Then the error goes to the caller.
 5. A consumer that has it as ``on_record_error`` does not wait for the broker in its own thread. It begins the delivery
@@ -242,4 +243,5 @@ class DeadLetters(DeadLetterSink):
         kind = type(error)
         text = safe_text(error).encode("utf-8", "replace")[:_MOST_TEXT_BYTES].decode("utf-8", "ignore")
         values = (*place, attempts, failed_at, f"{kind.__module__}.{kind.__qualname__}", text)
-        return [*own, *((name, str(value).encode()) for name, value in zip(HEADERS, values, strict=True))]
+        kept = [header for header in own if header[0] not in HEADERS]
+        return [*kept, *((name, str(value).encode()) for name, value in zip(HEADERS, values, strict=True))]

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pyconsumer.clock import seconds_of
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.structs import whole_number
 
-__all__ = ["Batch", "BatchForm", "OnRevoke", "Order", "Retry", "RunIn", "check_choice", "check_count"]
+__all__ = [
+    "Batch",
+    "BatchForm",
+    "OnRevoke",
+    "Order",
+    "Retry",
+    "RunIn",
+    "check_choice",
+    "check_count",
+    "is_coroutine_function",
+]
 
 Order = Literal["key", "partition"] | None
 RunIn = Literal["threads", "processes", "inline"]
@@ -142,3 +153,8 @@ class Batch:
             from pyconsumer.consumer.arrow import arrow_columns
 
             arrow_columns(None, False)
+
+
+def is_coroutine_function(handle: Any) -> bool:
+    """Return True if a call of the function returns a coroutine. It may be an object with such a call."""
+    return inspect.iscoroutinefunction(handle) or inspect.iscoroutinefunction(type(handle).__call__)

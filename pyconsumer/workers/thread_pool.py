@@ -47,7 +47,7 @@ class ThreadPool(Pool):
         self._schedule = schedule
         self._call = call
         self._timeout = timeout
-        self._reported: set[int] = set()
+        self._reported: dict[int, float] = {}  # by thread, the beginning of the attempt that was reported
         self._busy: dict[int, tuple[Task, float]] = {}
         self._threads = [
             threading.Thread(target=self._work, name=f"pyconsumer-worker-{number}", daemon=True)
@@ -75,9 +75,11 @@ class ThreadPool(Pool):
             return
         now = time.monotonic()
         for thread, (task, since) in list(self._busy.items()):
-            if now - since > self._timeout and id(task) not in self._reported:
-                self._reported.add(id(task))
+            if now - since > self._timeout and self._reported.get(thread) != since:
                 frame = sys._current_frames().get(thread)
+                if self._busy.get(thread) != (task, since):
+                    continue  # it has returned meanwhile, so the frame may be that of another task
+                self._reported[thread] = since
                 stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
                 _log.warning(
                     "%s offset %d has been running for %d ms. A thread cannot be ended. It is at\n%s",

@@ -9,6 +9,7 @@ import asyncio
 import gc
 import itertools
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Coroutine
@@ -364,7 +365,8 @@ async def test_a_loop_adds_few_steps_to_buffered_records(cluster: Cluster, topic
             consumer._driver.turn_began = time.monotonic() + WITHIN_S  # it need not give way
             around = at_once(nothing())
             polls = at_once(consumer.poll(0, 1)) - around
-            assert polls <= steps_of(lambda: blocking.poll(0, 1)) + 120
+            more = 120 if sys.version_info < (3, 12) else 240  # the same code has more bytecodes there
+            assert polls <= steps_of(lambda: blocking.poll(0, 1)) + more
             next(blocking), await anext(consumer)  # the first one after a poll fetches ahead
             assert at_once(anext(consumer)) - around <= 2 * steps_of(lambda: next(blocking))
 

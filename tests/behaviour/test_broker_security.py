@@ -235,12 +235,12 @@ class TestSasl:
     def test_a_session_ends_unless_the_client_logs_in_again(
         self, cluster_kind: str, new_cluster: Callable[..., Cluster]
     ) -> None:
-        cluster = new_cluster(cluster_kind, config={"connections.max.reauth.ms": 400})
+        cluster = new_cluster(cluster_kind, config={"connections.max.reauth.ms": 2000})
         with (
             RawClient(cluster.address("SASL_PLAINTEXT")) as client,
             RawClient(cluster.address("SASL_PLAINTEXT")) as other,
         ):
-            assert 0 < log_in(client).session_lifetime_ms <= 400
+            assert 0 < log_in(client).session_lifetime_ms <= 2000
             assert log_in(other).error_code == 0
             for _ in range(3):
                 assert client.request(MetadataRequest([])).brokers
@@ -254,7 +254,7 @@ class TestSasl:
         self, cluster_kind: str, new_cluster: Callable[..., Cluster], raw: bool
     ) -> None:
         """Messages without a header, and version 0 of SaslAuthenticate, do not say how long the session lasts."""
-        cluster = new_cluster(cluster_kind, config={"connections.max.reauth.ms": 300})
+        cluster = new_cluster(cluster_kind, config={"connections.max.reauth.ms": 1500})
         with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
             assert client.request(SaslHandshakeRequest("PLAIN"), 0 if raw else 1).error_code == 0
             if raw:
@@ -263,7 +263,7 @@ class TestSasl:
             else:
                 assert client.request(SaslAuthenticateRequest(GOOD), 0).error_code == 0
             assert client.request(MetadataRequest([])).brokers
-            time.sleep(0.4)
+            time.sleep(1.6)
             client.send(MetadataRequest([]), 5)
             assert client.closed_by_broker
 

@@ -84,7 +84,7 @@ def test_another_thread_may_look_at_the_group_while_one_polls(
     package: ModuleType, cluster: Cluster, topic: str, group_id: str
 ) -> None:
     with package.KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id) as consumer:
-        polling = threading.Thread(target=consumer.poll, args=(1000,))
+        polling = threading.Thread(target=consumer.poll, args=(3000,))
         polling.start()
         time.sleep(0.2)
         try:

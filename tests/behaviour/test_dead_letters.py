@@ -13,7 +13,7 @@ import pytest
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import KafkaError
-from pyconsumer.workers import DeadLetters
+from pyconsumer.workers import AsyncWorkers, DeadLetters, Workers, replay
 from tests.support.cluster import Cluster
 
 
@@ -163,3 +163,68 @@ def test_a_blocking_poll_keeps_its_deadline_while_a_letter_is_sent(
             seen += [record.value for record in consumer.poll(timeout_ms=1000).records()]
     assert seen == [0, 1, 3, 4]
     assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
+
+
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_letters_are_sent_back_to_the_topic_that_they_came_from(
+    cluster: Cluster, topic: str, make_topic: Any, group_id: str, how: str
+) -> None:
+    dead = make_topic(1)
+    servers = cluster.bootstrap_servers
+    settings: dict[str, Any] = {
+        "bootstrap_servers": servers,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+    }
+    seen: list[Any] = []
+    is_mended = False
+
+    def handle(record: Any) -> None:
+        if not is_mended and record.key == b"bad":
+            raise ArithmeticError("bad")
+        seen.append((record.key, record.value, record.timestamp, list(record.headers)))
+
+    async def handle_later(record: Any) -> None:
+        handle(record)
+
+    def sent(n: int) -> tuple[bytes, bytes, int, list[tuple[str, bytes]]]:
+        return b"bad" if n % 2 else b"good", b"%d" % n, 1_700_000_000_000 + n, [("n", b"%d" % n)]
+
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        for n in range(6):
+            key, value, at, headers = sent(n)
+            producer.send(topic, value, key=key, timestamp_ms=at, headers=headers)
+        producer.flush()
+
+        def work() -> None:
+            with KafkaConsumer(topic, group_id=group_id, **settings) as consumer:
+                Workers(consumer, handle, dead_letters=DeadLetters(producer, dead)).run(until_caught_up=True)
+
+        async def work_later(name: str, function: Any) -> None:
+            async with (
+                AsyncKafkaProducer(bootstrap_servers=servers) as later,
+                AsyncKafkaConsumer(name, group_id=f"{group_id}-{name}", **settings) as consumer,
+            ):
+                letters = None if name == dead else DeadLetters(later, dead)
+                workers = AsyncWorkers(consumer, function, dead_letters=letters, producer=later)
+                await workers.run(until_caught_up=True)
+
+        def send_back() -> None:
+            with KafkaConsumer(dead, group_id=f"{group_id}-repair", **settings) as consumer:
+                Workers(consumer, replay, producer=producer).run(until_caught_up=True)
+
+        def run(is_repair: bool) -> None:
+            if how == "threads":
+                (send_back if is_repair else work)()
+            else:
+                asyncio.run(work_later(dead, replay) if is_repair else work_later(topic, handle_later))
+
+        run(is_repair=False)
+        assert sorted(seen) == sorted(sent(n) for n in (0, 2, 4))
+        seen.clear()
+        for _ in range(2):  # the second time there is nothing to send
+            run(is_repair=True)
+        is_mended = True
+        run(is_repair=False)
+    assert seen == [sent(n) for n in (1, 3, 5)]
+    assert [letter[1] for letter in letters_of(cluster, dead)] == [b"1", b"3", b"5"], "no letter of a letter"

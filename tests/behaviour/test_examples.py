@@ -37,7 +37,6 @@ _OUTPUT = {
         "1000 clicks counted",
         "committed offsets add up to 1000",
     ),
-    "worker_pool.py": ("400 pictures done, 0 of them twice", "committed offsets add up to 400"),
     "asyncio_service.py": ("1000 transfers booked, and the group left",),
     "graceful_stop.py": (
         "30 jobs done, ended by SIGTERM",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition, background_log
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, background_log
 from pyconsumer.cli import _run
 from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import consuming, fill, member, read
@@ -77,6 +77,15 @@ def test_the_page_has_ten_questions_with_metric_log_and_command() -> None:
     rows = [line.split(" | ") for line in table.splitlines() if re.match(r"\| \d+\. ", line)]
     assert [row[0].split(".")[0] for row in rows] == [f"| {number}" for number in range(1, 11)]
     assert all(len(row) == 4 for row in rows)
+    played = dict(
+        re.findall(r"^def test_(\d+)_(.*?)(?=^def |^@|\Z)", Path(__file__).read_text(encoding="utf-8"), re.M | re.S)
+    )
+    for row in rows:
+        number = row[0].removeprefix("| ").split(".")[0]
+        code = played[number].replace("night.group(", '"groups", "describe", ')
+        names = [name.split("(")[0] for name in re.findall(r"`(.+?)`", row[1])]
+        words = [word for text in re.findall(r"`(.+?)`", row[3]) for word in text.split() if word.islower()]
+        assert [name for name in [*names, *(f'"{word}"' for word in words)] if name not in code] == [], number
 
 
 def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, group_id: str) -> None:
@@ -90,7 +99,11 @@ def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, 
         wait_until(lambda: night.group(group_id)["state"] == "Empty", 60, "the end of the membership")
         held = proxy.hold(ApiKey.FETCH)
         with calling(lambda: consumer.poll(2_000)):  # and now in a call
-            wait_until(lambda: consumer.health().waits_for, 60, "the reason")
+            wait_until(
+                lambda: (now := consumer.health()).is_inside_call and now.waits_for and now.waits_s > 0,
+                60,
+                "the reason",
+            )
         held.release()
 
 
@@ -166,7 +179,7 @@ def test_5_why_does_send_not_return(night: Night, proxy: KafkaProxy, topic: str)
                 wait_until(lambda: producer.health().waiting_calls, 60, "a call that waits for memory")
                 health = producer.health()
                 assert (health.is_alive(), health.in_flight > 0) == (True, True)
-                assert health.waits_for is not None
+                assert (health.waits_for, health.missing) == (f"{topic}-0", None), "the leader is there, and silent"
                 metrics = producer.metrics()["producer-metrics"]
                 assert metrics["requests-in-flight"] > 0
                 assert metrics["buffer-available-bytes"] < 10_000
@@ -190,6 +203,7 @@ def test_6_how_far_behind_is_it(night: Night, cluster: Cluster, topic: str, grou
         assert metrics["records-lag-max"] >= 6
         assert metrics["records-lag-time-max"] > 0
         assert consumer.health().lag == 6
+        assert (consumer.health().lag_s or 0) > 0
         (row,) = night.group(group_id, "--lag-time")["partitions"]
         assert (row["lag"], row["lag_time_s"] > 0) == (6, True)
     with member(cluster, group_id, topic):
@@ -208,6 +222,7 @@ def test_7_why_does_the_group_rebalance(night: Night, cluster: Cluster, topic: s
                 60,
                 "another rebalance",
             )
+            assert first.metrics()[_COORDINATOR]["rebalance-latency-max"] > 0
             night.log("rebalance finished after .* joined: .*the-new-one.* Reason: ")
             clients = {one["client_id"] for one in night.group(group_id)["members"]}
             assert clients == {"the-member", "the-new-one"}
@@ -226,7 +241,7 @@ def test_8_do_its_commits_arrive(night: Night, cluster: Cluster, proxy: KafkaPro
         )
         night.log("commit failed: ")
         assert consumer.health().since_commit_s is None
-        (row,) = night.group(group_id)["partitions"]
+        (row,) = json.loads(night.command("groups", "watch", group_id, "--count", "1", "--json"))["partitions"]
         assert row["lag"] in (0, None), "the proxy has changed the answer alone: the broker has stored the offset"
         rule.remove()
 
@@ -276,4 +291,8 @@ def test_10_does_a_transaction_hold_readers_back(night: Night, cluster: Cluster,
         out = night.command("transactions", "list", "--state", "Ongoing", "--pattern", re.escape(group_id), "--json")
         assert json.loads(out)["transactional_id"] == group_id
         assert f"{topic}" in night.command("transactions", "describe", group_id)
+        night.command("transactions", "find-hanging", "--topic", topic)
+        with KafkaAdminClient(bootstrap_servers=servers) as admin:
+            admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): OffsetAndMetadata(0)})
+        assert [row["lag"] for row in night.group(group_id)["partitions"]] == [1]
         producer.abort_transaction()

@@ -52,7 +52,7 @@ with KafkaConsumer(
             for number in range(100):
                 producer.send(topic, b"%d" % number)
             producer.flush()
-            return producer.send(topic, b"100").result(timeout_ms=20_000).offset
+            return producer.send(topic, b"100").result(20).offset
 
     found = []
     spawn(produce)

@@ -188,8 +188,9 @@ def test_a_refused_record_costs_no_new_producer_id(cluster: Cluster, make_topic:
 
 
 def test_linger_collects_records_into_one_batch(cluster: Cluster, topic: str) -> None:
-    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=300) as producer:
-        producer.send(topic, b"warm up").get(60)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000) as producer:
+        producer.send(topic, b"warm up")
+        producer.flush(timeout_ms=60_000)
         for n in range(50):
             producer.send(topic, b"%d" % n)
 
@@ -208,7 +209,7 @@ def test_flush_ends_the_waiting(cluster: Cluster, topic: str) -> None:
 
 def test_callbacks_come_in_order_from_the_sender_thread(cluster: Cluster, topic: str) -> None:
     seen: list[tuple[int, str]] = []
-    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=50) as producer:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=60_000) as producer:
         for n in range(100):
             producer.send(topic, b"%d" % n).add_callback(
                 lambda metadata: seen.append((metadata.offset, threading.current_thread().name))

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
+from pyconsumer.protocol.api_keys import ApiKey
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.java import KafkaTools
 from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.proxy import KafkaProxy
 from tests.support.share_groups import SHARE_CONFIG, ShareWorld, take
 
 pytestmark = pytest.mark.concurrent
@@ -393,6 +396,63 @@ def test_a_broker_without_the_feature_says_how_to_enable_it(kind: str, certifica
     with consumer, pytest.raises(UnsupportedVersionError, match=r"share\.version"):
         take(consumer, 1)
     cluster.stop()
+
+
+@pytest.mark.parametrize("face", ["blocking", "asyncio"])
+@pytest.mark.parametrize("missing", ["all", "early", "fetch", "acknowledge"])
+def test_a_broker_with_early_versions_of_share_groups_or_none_is_refused(
+    sharing: Cluster, face: str, missing: str
+) -> None:
+    early = {ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
+    if missing in ("fetch", "acknowledge"):
+        early = {ApiKey.SHARE_FETCH if missing == "fetch" else ApiKey.SHARE_ACKNOWLEDGE}
+
+    def make_older(message: Any) -> None:
+        if missing == "all":
+            message.api_keys = [each for each in message.api_keys if each.api_key not in early]
+        for each in message.api_keys:
+            if each.api_key in early:  # Apache Kafka 4.0 has version 0 alone, whose messages differ
+                each.min_version = each.max_version = 0
+
+    with KafkaProxy(sharing.bootstrap_servers) as proxy:
+        proxy.edit(ApiKey.API_VERSIONS, make_older)
+        world = ShareWorld(sharing, face)
+        world.set_group(share_auto_offset_reset="earliest")
+        topic = world.topic()
+        world.send(topic, [b"a"])
+        with closing(world.consumer(topic, bootstrap_servers=proxy.bootstrap_servers)) as consumer:
+            told: list[Any] = []
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: told.append(error))
+            began = time.monotonic()
+            if missing == "acknowledge":
+                assert offsets(take(consumer, 1)) == [0]
+                ((place, error),) = consumer.commit().items()
+                assert place == TopicPartition(topic, 0)
+                assert told == [error]
+            else:
+                with pytest.raises(UnsupportedVersionError) as caught:
+                    take(consumer, 1)
+                error = caught.value
+            assert time.monotonic() - began < 15, "nothing is tried again"
+            assert isinstance(error, UnsupportedVersionError)
+            assert "need Apache Kafka 4.2 or newer" in str(error)
+            assert "kafka-features.sh upgrade --feature share.version=1" in str(error)
+
+
+def test_a_broker_that_does_not_renew_locks_says_so(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"a"])
+    with KafkaProxy(world.servers) as proxy:
+        proxy.limit_versions({ApiKey.SHARE_FETCH: 1, ApiKey.SHARE_ACKNOWLEDGE: 1})  # Apache Kafka 4.1
+        settings = {"bootstrap_servers": proxy.bootstrap_servers, "share_acknowledgement_mode": "explicit"}
+        with closing(world.consumer(topic, **settings)) as consumer:
+            (record,) = take(consumer, 1)
+            consumer.acknowledge(record, AcknowledgeType.RENEW)
+            (error,) = consumer.commit().values()
+            assert isinstance(error, UnsupportedVersionError)
+            assert "the broker does not renew locks (KIP-1222, Apache Kafka 4.2)" in str(error)
+            with pytest.raises(UnsupportedVersionError, match="does not renew"):
+                consumer.poll(timeout_ms=0)
 
 
 def test_the_examples_of_the_page_about_work_run(sharing: Cluster, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import KafkaTimeoutError, RecordDeserializationError, SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, WorkerDiedError, Workers
+from tests.behaviour.worker_support import COUNT, committed_of, fill, settings_of, work
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.worker_functions import (
@@ -29,52 +30,7 @@ from tests.support.worker_functions import (
     waits_for_the_others,
 )
 
-COUNT = 400
-KEYS = 20
-
 HOW = ["threads", "inline", "tasks"]
-
-
-def fill(cluster: Cluster, topic: str, count: int = COUNT, value: Callable[[int], bytes] = b"%d".__mod__) -> None:
-    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
-        for n in range(count):
-            producer.send(topic, value(n), key=b"key %d" % (n % KEYS), headers=[("n", b"%d" % n)])
-
-
-def settings_of(cluster: Cluster, group_id: str, **more: Any) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "group_id": group_id,
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "auto_commit_interval_ms": 100,
-        "heartbeat_interval_ms": 200,
-        **more,
-    }
-
-
-def work(how: str, topic: str, handle: Callable[[Any], Any], consumer_settings: dict[str, Any], **more: Any) -> None:
-    """Process a topic to its end with a plain function, in one of the ways."""
-    if how != "tasks":
-        with KafkaConsumer(topic, **consumer_settings) as consumer:
-            Workers(consumer, handle, run_in=how, **more).run(until_caught_up=True)  # type: ignore[arg-type]
-        return
-
-    async def handle_later(record: Any) -> None:
-        await asyncio.sleep(0)
-        handle(record)
-
-    async def run() -> None:
-        async with AsyncKafkaConsumer(topic, **consumer_settings) as consumer:
-            await AsyncWorkers(consumer, handle_later, **more).run(until_caught_up=True)
-
-    asyncio.run(run())
-
-
-def committed_of(cluster: Cluster, group_id: str, topic: str, partitions: int) -> int:
-    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group_id) as consumer:
-        found = consumer.committed([TopicPartition(topic, n) for n in range(partitions)])
-    return sum(offset or 0 for offset in found.values())
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -380,8 +336,9 @@ def test_running_records_are_finished_before_their_partition_goes_to_another_mem
     assert committed_of(cluster, group_id, topic, 4) == 200
 
 
-def test_abandoned_records_go_to_the_next_owner_and_their_late_results_are_not_committed(
-    cluster: Cluster, make_topic: Any, group_id: str
+@pytest.mark.parametrize("on_revoke", ["abandon", "wait"])
+def test_records_that_are_not_waited_for_go_to_the_next_owner_and_their_late_results_are_not_committed(
+    cluster: Cluster, make_topic: Any, group_id: str, on_revoke: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = make_topic(2)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
@@ -396,7 +353,8 @@ def test_abandoned_records_go_to_the_next_owner_and_their_late_results_are_not_c
 
     settings = settings_of(cluster, group_id)
     with KafkaConsumer(topic, **settings) as consumer, KafkaConsumer(topic, **settings) as other:
-        workers = Workers(consumer, handle, concurrency=2, on_revoke="abandon", close_timeout_ms=60_000)
+        more: dict[str, Any] = {"concurrency": 2, "on_revoke": on_revoke, "revoke_timeout_ms": 300}
+        workers = Workers(consumer, handle, **more, close_timeout_ms=60_000)
         thread = threading.Thread(target=workers.run)
         thread.start()
         try:
@@ -411,6 +369,8 @@ def test_abandoned_records_go_to_the_next_owner_and_their_late_results_are_not_c
             thread.join()
         places = [TopicPartition(topic, found[0].partition), TopicPartition(topic, 1 - found[0].partition)]
         assert other.committed(places) == dict(zip(places, (None, 1), strict=True))
+    warnings = [message for message in caplog.messages if "still run after 300 ms" in message]
+    assert len(warnings) == (on_revoke == "wait")
 
 
 def test_a_member_with_slow_records_stays_in_its_group(cluster: Cluster, topic: str, group_id: str) -> None:
@@ -605,3 +565,250 @@ def test_a_dead_letter_that_cannot_be_sent_stops_its_partition_alone(
             committed = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
     assert seen == Counter({0: 10, 1: 4})
     assert committed == {TopicPartition(topic, 0): 10, TopicPartition(topic, 1): 4}
+
+
+class SeekingListener(ConsumerRebalanceListener):
+    """Seeks to an offset in each partition that is assigned, if it has one."""
+
+    def __init__(self) -> None:
+        self.consumer: Any = None
+        self.offset: int | None = None
+
+    def on_partitions_assigned(self, assigned: Any, /) -> None:
+        for tp in assigned:
+            if self.offset is not None:
+                self.consumer.seek(tp, self.offset)
+
+
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_a_listener_may_seek_and_finished_records_behind_that_are_processed_again(
+    cluster: Cluster, topic: str, group_id: str, how: str
+) -> None:
+    fill(cluster, topic, 10)
+    seen: list[int] = []
+    listener = SeekingListener()
+
+    def handle(record: Any) -> None:
+        seen.append(record.offset)
+        if record.offset == 5 and listener.offset is None:
+            raise ArithmeticError("five")  # commits 5, and the run ends
+
+    async def handle_later(record: Any) -> None:
+        handle(record)
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(**settings_of(cluster, group_id)) as consumer:
+            listener.consumer = consumer
+            consumer.subscribe([topic], listener=listener)
+            await AsyncWorkers(consumer, handle_later, order="partition").run(until_caught_up=True)
+
+    def run_to_the_end() -> None:
+        if how == "tasks":
+            asyncio.run(run())
+            return
+        with KafkaConsumer(**settings_of(cluster, group_id)) as consumer:
+            listener.consumer = consumer
+            consumer.subscribe([topic], listener=listener)
+            Workers(consumer, handle, order="partition").run(until_caught_up=True)
+
+    with pytest.raises(ArithmeticError):
+        run_to_the_end()
+    seen.clear()
+    for offset, expected in [(2, [2, 3, 4, 5, 6, 7, 8, 9]), (8, [8, 9])]:
+        listener.offset = offset
+        run_to_the_end()
+        assert seen == expected
+        assert committed_of(cluster, group_id, topic, 1) == 10
+        seen.clear()
+
+
+@pytest.mark.parametrize("how", ["inline", "tasks"])
+def test_a_function_may_seek_back_and_the_records_are_processed_again_before_they_are_committed(
+    cluster: Cluster, topic: str, group_id: str, how: str
+) -> None:
+    fill(cluster, topic, 10)
+    seen: list[int] = []
+    place = TopicPartition(topic, 0)
+
+    def handle(record: Any, consumer: Any) -> None:
+        if record.offset == 5 and 5 not in seen:
+            consumer.seek(place, 2)
+        seen.append(record.offset)
+        if seen.count(3) == 2 and record.offset == 3:
+            raise ArithmeticError("three again")
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+
+            async def handle_later(record: Any) -> None:
+                handle(record, consumer)
+
+            await AsyncWorkers(consumer, handle_later, order="partition").run(until_caught_up=True)
+
+    if how == "tasks":
+        with pytest.raises(ArithmeticError):
+            asyncio.run(run())
+    else:
+        with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            workers = Workers(consumer, lambda record: handle(record, consumer), order="partition", run_in="inline")
+            with pytest.raises(ArithmeticError):
+                workers.run(until_caught_up=True)
+    assert seen[:6] == [0, 1, 2, 3, 4, 5]
+    assert seen[-2:] == [2, 3]
+    assert seen[6:-2] == list(range(6, 6 + len(seen[6:-2]))), "those that had been polled"
+    assert committed_of(cluster, group_id, topic, 1) == 3, "what comes after the seek is not committed before"
+
+
+def test_a_seek_between_two_runs_is_kept(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 10)
+    seen: list[int] = []
+    with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+        workers = Workers(consumer, lambda record: seen.append(record.offset), order="partition")
+        workers.run(until_caught_up=True)
+        consumer.seek(TopicPartition(topic, 0), 7)
+        workers.run(until_caught_up=True)
+    assert seen == [*range(10), 7, 8, 9]
+    assert committed_of(cluster, group_id, topic, 1) == 10
+
+
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_metrics_are_the_figures_of_the_status(cluster: Cluster, make_topic: Any, group_id: str, how: str) -> None:
+    topic, dead = make_topic(1), make_topic(1)
+    fill(cluster, topic, 10)
+    ended = threading.Event()
+    found: list[tuple[Any, Any]] = []
+
+    def fails(record: Any) -> None:
+        if record.offset in (1, 2):
+            raise (KeyError if record.offset == 1 else ArithmeticError)(record.offset)
+
+    def look(workers: Workers | AsyncWorkers) -> None:
+        try:
+            wait_until(lambda: workers.status()[:6] == (1, 0, 1, 8, 1, 1), 60, "the records")
+            found.append((workers.status(), workers.metrics()))
+        finally:
+            workers.stop()
+            ended.set()
+
+    more: dict[str, Any] = {
+        "order": None,
+        "concurrency": 4,
+        "retry": Retry(attempts=2, backoff_ms=600_000, max_backoff_ms=600_000, give_up_on=(ArithmeticError,)),
+    }
+
+    def handle(record: Any) -> None:
+        fails(record)
+        if record.offset == 0:
+            assert ended.wait(60)
+
+    async def handle_later(record: Any) -> None:
+        fails(record)
+        while record.offset == 0 and not ended.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        servers = cluster.bootstrap_servers
+        async with (
+            AsyncKafkaProducer(bootstrap_servers=servers) as producer,
+            AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer,
+        ):
+            workers = AsyncWorkers(consumer, handle_later, dead_letters=DeadLetters(producer, dead), **more)
+            thread = threading.Thread(target=look, args=(workers,))
+            thread.start()
+            await workers.run()
+            thread.join()
+
+    if how == "tasks":
+        asyncio.run(run())
+    else:
+        with (
+            KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+            KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer,
+        ):
+            workers = Workers(consumer, handle, dead_letters=DeadLetters(producer, dead), **more)
+            thread = threading.Thread(target=look, args=(workers,))
+            thread.start()
+            workers.run()
+            thread.join()
+    ((status, metrics),) = found
+    place = TopicPartition(topic, 0)
+    assert (status.oldest[place].offset, status.unfinished[place].offset) == (0, 0)
+    values = metrics["worker-metrics"]
+    assert 0 < status.oldest[place].running_ms <= values.pop("oldest-running-age-ms")
+    assert 0 < status.unfinished[place].age_ms <= values.pop("oldest-unfinished-age-ms")
+    assert 0 < values.pop("records-finished-rate") <= status.per_second, "the metrics were taken later"
+    assert values == {
+        "records-running": 1,
+        "records-waiting": 0,
+        "records-retrying": 1,
+        "records-held": 0,
+        "records-finished-total": 8,
+        "dead-letters-total": 1,
+        "retries-total": 1,
+        "partitions-stopped": 0,
+    }
+
+
+def test_a_thread_that_lasts_too_long_is_reported_once_for_each_attempt(
+    cluster: Cluster, topic: str, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(cluster, topic, 4)
+    attempts = Counter[int]()
+
+    def reports() -> list[str]:
+        return [message for message in caplog.messages if "has been running for" in message]
+
+    def lasts_until_it_is_reported(record: Any) -> None:
+        before = len(reports())
+        wait_until(lambda: len(reports()) > before, 60, "the report")
+        time.sleep(0.3)  # more polls, which report nothing
+        if attempts[record.offset] == 1:
+            raise ArithmeticError("again")
+
+    def handle(record: Any) -> None:
+        attempts[record.offset] += 1
+        if record.offset in (1, 3):
+            lasts_until_it_is_reported(record)
+
+    retry = Retry(attempts=2, backoff_ms=1)
+    work("threads", topic, handle, settings_of(cluster, group_id), timeout_ms=50, retry=retry, order="partition")
+    assert attempts == Counter({0: 1, 1: 2, 2: 1, 3: 2}), "none of them was ended"
+    found = reports()
+    assert [f"{topic}-0 offset {offset} has" in text for offset, text in zip((1, 1, 3, 3), found, strict=True)] == [
+        True
+    ] * 4
+    assert all("in lasts_until_it_is_reported" in text for text in found), "with the stack"
+    assert committed_of(cluster, group_id, topic, 1) == 4
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_caught_up_means_the_end_that_the_partition_had_and_not_that_of_new_records(
+    cluster: Cluster, topic: str, group_id: str, how: str
+) -> None:
+    fill(cluster, topic, 10)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+
+        def handle(record: Any) -> None:
+            producer.send(topic, b"one more").get()  # so there is always a record to process
+
+        work(how, topic, handle, settings_of(cluster, group_id), concurrency=2)
+    assert committed_of(cluster, group_id, topic, 1) >= 10
+
+
+@pytest.mark.parametrize("handle", ["plain", "object"])
+def test_tasks_take_plain_functions_and_objects(cluster: Cluster, topic: str, group_id: str, handle: str) -> None:
+    fill(cluster, topic, 10)
+    seen: list[int] = []
+
+    class Later:
+        async def __call__(self, record: Any) -> None:
+            await asyncio.sleep(0)
+            seen.append(record.offset)
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            function = Later() if handle == "object" else lambda record: seen.append(record.offset)
+            await AsyncWorkers(consumer, function, order="partition").run(until_caught_up=True)
+
+    asyncio.run(run())
+    assert seen == list(range(10))

@@ -12,28 +12,45 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyconsumer.clock import SystemClock
 from pyconsumer.consumer.calls import ConsumerCalls
+from pyconsumer.consumer.health import consumer_health
 
-__all__ = ["HealthWatch"]
+__all__ = ["HealthWatch", "Watched", "parts_of"]
 
 _INTERVAL_S: Final = 0.05
+
+
+@dataclass(eq=False)
+class Watched:
+    """What ``health()`` of a consumer reads. Its parts refer to the consumer only if the application lets them."""
+
+    delegate: Any
+    guard: Any
+    activity: Any
+
+
+def parts_of(consumer: Any) -> Watched:
+    return Watched(consumer._delegate, consumer._guard, consumer._activity)
 
 
 class HealthWatch:
     """Reads the health of all consumers that are made while it is open. A context manager.
 
+    It holds no consumer, but for moments its parts. So one that is dropped is collected at once, in the test's thread.
+
     Attributes:
         alarms: a line for each false alarm, and for each error that ``health()`` raised.
-        readings: how often a health was read.
+        readings: how often a health was read, by the class of the consumer.
     """
 
     def __init__(self) -> None:
         self.alarms: list[str] = []
-        self.readings = 0
-        self._consumers: weakref.WeakKeyDictionary[Any, list[float]] = weakref.WeakKeyDictionary()
+        self.readings: dict[type, int] = {}
+        self._entries: weakref.WeakKeyDictionary[Watched, tuple[type, list[float]]] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._paused = False
@@ -47,8 +64,10 @@ class HealthWatch:
         @functools.wraps(original)
         def opened(consumer: Any, *arguments: Any) -> None:
             original(consumer, *arguments)
+            watched, now = parts_of(consumer), time.monotonic()
+            consumer._watched = watched  # nothing else keeps it
             with self._lock:
-                self._consumers[consumer] = [time.monotonic(), -1.0]
+                self._entries[watched] = type(consumer), [now, -1.0, now]
 
         ConsumerCalls._open = opened  # type: ignore[method-assign]
         self._thread.start()
@@ -71,18 +90,19 @@ class HealthWatch:
                     self._look_at_all()
 
     def _look_at_all(self) -> None:
-        """Read all consumers. No reference to one is left: a consumer that a test drops is collected at once."""
         with self._lock:
-            watched = list(self._consumers.items())
-        for consumer, seen in watched:
+            entries = list(self._entries.items())
+        while entries:
+            watched, (kind, seen) = entries.pop()
             try:
-                self.look(consumer, seen)
+                self.look(watched, seen)
+                self.readings[kind] = self.readings.get(kind, 0) + 1
             except Exception as error:
-                self.alarms.append(f"health() of {consumer!r} raised {error!r}")
+                self.alarms.append(f"health() of {watched.delegate.config.client_id} raised {error!r}")
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Return a context in which no consumer is read: for tests of consumers that are dropped without ``close``."""
+        """Return a context in which nothing is read: for consumers that only the garbage collector can drop."""
         with self._reading:
             self._paused = True
         try:
@@ -90,16 +110,22 @@ class HealthWatch:
         finally:
             self._paused = False
 
-    def look(self, consumer: Any, seen: list[float]) -> None:
-        """Read one consumer. ``seen`` has the time of the last sign of life, and the number of polls then."""
+    def look(self, watched: Watched, seen: list[float]) -> None:
+        """Read one consumer.
+
+        Args:
+            watched: its parts.
+            seen: a time at or before the last sign of life, the number of polls then, and the time of the last look. A
+                call that is seen now may have begun at any time since the last look.
+        """
         began = time.monotonic()
-        polls = consumer._delegate.metrics.polls  # first: a poll that comes now must not meet an older health
-        health = consumer.health()
-        self.readings += 1
+        polls = watched.delegate.metrics.polls  # first: a poll that comes now must not meet an older health
+        health = consumer_health(watched.delegate, watched.guard, watched.activity)
         if health.is_inside_call or polls != seen[1]:
-            seen[:] = began, polls
+            seen[:2] = seen[2], polls
+        seen[2] = began
         now = time.monotonic()
         fresh = now - seen[0] < health.max_poll_interval_s
-        on_time = isinstance(consumer._delegate.clock, SystemClock)
+        on_time = isinstance(watched.delegate.clock, SystemClock)
         if fresh and on_time and not (health.closed or health.forked) and not health.is_alive():
-            self.alarms.append(f"{consumer!r} was called {now - seen[0]:.3f} s ago: {health}")
+            self.alarms.append(f"{health.client_id} was called {now - seen[0]:.3f} s ago: {health}")

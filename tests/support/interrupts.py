@@ -9,14 +9,14 @@ from __future__ import annotations
 import dis
 import gc
 import random
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyconsumer
+from tests.support.bytecodes import OnBytecode, bytecodes
 
 __all__ = ["InterruptAt", "RandomInterrupts", "Step", "places"]
 
@@ -62,14 +62,12 @@ class InterruptAt:
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Count the steps of this block. All blocks of one object are counted together."""
-        before = sys.gettrace()
+        watched = self._on_step is not None or not self._is_over()
         gc.disable()  # the collector's calls are no steps, and would not pass an interrupt on
-        if self._on_step is not None or not self._is_over():
-            sys.settrace(self._on_call)
         try:
-            yield
+            with bytecodes(self._on_call) if watched else nullcontext():
+                yield
         finally:
-            sys.settrace(before)
             gc.enable()
 
     def _is_over(self) -> bool:
@@ -81,7 +79,8 @@ class InterruptAt:
             return self._steps.pop(0).opcode
         return None
 
-    def _on_call(self, frame: FrameType, event: str, argument: object) -> Any:
+    def _on_call(self, frame: FrameType) -> OnBytecode | None:
+        """Count a call. Return a function for its bytecodes if they are to be seen."""
         if not frame.f_code.co_filename.startswith(self._under):
             return None
         self._calls += 1
@@ -90,19 +89,17 @@ class InterruptAt:
             return None
         call, opcode, unreachable = self._calls, 0, _unreachable(frame.f_code)
 
-        def on_opcode(frame: FrameType, event: str, argument: object) -> Any:
+        def on_bytecode(frame: FrameType) -> None:
             nonlocal opcode
-            if event == "opcode" and frame.f_lasti not in unreachable:
+            if frame.f_lasti not in unreachable:
                 opcode += 1
                 if self._on_step is not None:
                     self._on_step(Step(call, opcode), frame)
                 elif opcode == target:
                     self.where.append(_lines(frame))
                     raise KeyboardInterrupt
-            return on_opcode
 
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return on_opcode
+        return on_bytecode
 
 
 class RandomInterrupts(InterruptAt):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
-__all__ = ["steps_of"]
+from tests.support.bytecodes import bytecodes
 
-_TOOL = 4  # of sys.monitoring: 0 to 2 and 5 are reserved for debuggers, coverage, profilers and optimizers
+__all__ = ["steps_of"]
 
 
 def steps_of(function: Callable[[], Any]) -> int:
@@ -19,52 +17,18 @@ def steps_of(function: Callable[[], Any]) -> int:
 
     A collection calls finalizers and other packages' functions in ``gc.callbacks``. No function decides when one comes.
     """
-    counts = [0]
+    count = 0
+
+    def step(_: FrameType) -> None:
+        nonlocal count
+        count += 1
+
     collects = gc.isenabled()
     gc.disable()
     try:
-        with _monitored(counts) if sys.version_info >= (3, 12) else _traced(counts):
+        with bytecodes(lambda _: step):
             function()
     finally:
         if collects:
             gc.enable()
-    return counts[0]
-
-
-@contextmanager
-def _traced(counts: list[int]) -> Iterator[None]:
-    """Count by a trace function. (Since Python 3.12 it is called for some of the steps only.)"""
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        counts[0] += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
-@contextmanager
-def _monitored(counts: list[int]) -> Iterator[None]:
-    """Count by ``sys.monitoring``."""
-    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
-    thread = threading.get_ident()
-
-    def count(*_: Any) -> None:
-        counts[0] += threading.get_ident() == thread
-
-    monitoring.use_tool_id(_TOOL, "steps")
-    try:
-        monitoring.register_callback(_TOOL, monitoring.events.INSTRUCTION, count)
-        monitoring.set_events(_TOOL, monitoring.events.INSTRUCTION)
-        counts[0] = 0
-        yield
-        monitoring.set_events(_TOOL, 0)
-    finally:
-        monitoring.set_events(_TOOL, 0)
-        monitoring.free_tool_id(_TOOL)
+    return count

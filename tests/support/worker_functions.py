@@ -18,6 +18,7 @@ __all__ = [
     "dies_once",
     "fails_on_odd_numbers",
     "fails_with_seven",
+    "names_its_process",
     "never_returns",
     "raises_textless",
     "raises_unpicklable",
@@ -46,6 +47,11 @@ def waits_for_the_others(record: Any) -> None:
         if time.monotonic() > until:
             raise TimeoutError("the other records were held up")
         time.sleep(0.01)
+
+
+def names_its_process(record: Any) -> None:
+    """Touch a file with the id of the process in the folder that a header names."""
+    (Path(record.headers[-1][1].decode()) / str(os.getpid())).touch()
 
 
 def dies_once(record: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -315,3 +317,19 @@ assert 0.9 <= time.monotonic() - began
 def test_the_end_of_the_interpreter_does_not_wait_for_a_handler_that_blocks() -> None:
     done = subprocess.run([sys.executable, "-c", AT_EXIT_BLOCKED], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_line_keeps_no_object_of_its_callers() -> None:
+    class Held:
+        pass
+
+    def call() -> weakref.ref[Held]:
+        held = Held()
+        Log("pyconsumer.test", always=True).warning("a line")
+        return weakref.ref(held)
+
+    gc.disable()  # a cycle of frames would be found by it alone
+    try:
+        assert call()() is None
+    finally:
+        gc.enable()

@@ -470,8 +470,8 @@ def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
     )
     bare, everything = map(int, _in_fresh_python(program).stdout.split())
     assert bare <= 40
-    # With those of metrics, access, quotas, share groups, and the hooks for spans.
-    assert everything <= 308
+    # With those of metrics, access, quotas, share groups, and the hooks for spans. Python 3.12 has one more.
+    assert everything <= 308 + (sys.version_info >= (3, 12))
 
 
 #: Modules that assign to attributes of other objects, each with the reason; five, and no more.

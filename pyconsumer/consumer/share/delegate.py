@@ -256,7 +256,8 @@ class ShareDelegate:
         if error is not None:
             _log.error("a record in its last delivery was released, since the dead-letter sink failed: %s", error)
             self.fetcher.keep_error(error)
-        self.fetcher.acknowledge(queued)
+        if not self.fetcher.has(queued):
+            self.fetcher.acknowledge(queued)
         if queued.ticket is not None:
             queued.ticket.end(queued.source.topic_partition, None)
 
@@ -545,6 +546,8 @@ class ShareDelegate:
     def recover(self) -> None:
         """Repair the state after Ctrl-C, without I/O."""
         self._finish_move()
+        if self._last is not None:
+            self._last.recover(self._on_letter)
         self.group.recover()
         self.coordinator.recover()
 

@@ -128,8 +128,9 @@ class ShareFetcher:
         return self._errors.popleft() if self._errors else None
 
     def keep_error(self, error: Exception) -> None:
-        """Let the next poll raise an error."""
-        self._errors.append(error)
+        """Let the next poll raise an error, once."""
+        if not any(known is error for known in self._errors):
+            self._errors.append(error)
 
     @property
     def is_renewing(self) -> bool:
@@ -373,7 +374,9 @@ class ShareFetcher:
             _log.info("%s", error)
         elif isinstance(error, UnsupportedVersionError) and session.is_open:
             session.on_unsent()
-            error = UnsupportedVersionError(f"the broker does not renew locks (KIP-1222, Apache Kafka 4.2): {error}")
+            renews = any(piece.kind == AcknowledgeType.RENEW for queued in queue for piece in queued.pieces)
+            cause = "the broker does not renew locks (KIP-1222, Apache Kafka 4.2)" if renews else UNSUPPORTED
+            error = UnsupportedVersionError(f"{cause}; {error}")
         else:
             session.on_failure(retry_at)
             self._metadata.request_update()

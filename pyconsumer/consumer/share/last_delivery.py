@@ -11,6 +11,8 @@ Rules
 3. A sink that takes records in the background has a bounded number of them at a time. The others wait here.
 4. A process that dies in the last delivery sends no dead letter. The same holds for records whose lock expires, and for
    those that ``close`` releases, since they were not acknowledged.
+5. Ctrl-C may come between any two steps. The rest is done by :meth:`LastDeliveries.recover`, with the same
+   acknowledgement, so that its receiver can see whether it has it.
 
 This is a core: the sink is called here, and its future is looked at. No I/O, no clock.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.consumer.share.acknowledgements import Delivery, Piece
 from pyconsumer.consumer.share.session import Queued, Ticket
@@ -100,6 +102,14 @@ class _Letter:
         return done
 
 
+class _Ending(NamedTuple):
+    """A record that the sink has taken, or refused with an error, on its way out (rule 5)."""
+
+    letter: _Letter
+    queued: Queued
+    failure: Exception | None
+
+
 class LastDeliveries:
     """Records on their way to the sink. See the module.
 
@@ -114,6 +124,7 @@ class LastDeliveries:
         self._limit = limit
         self._wake = wake
         self._letters: list[_Letter] = []
+        self._ending: _Ending | None = None
 
     def __len__(self) -> int:
         """Return how many records are on their way."""
@@ -172,5 +183,20 @@ class LastDeliveries:
         except Exception as error:
             kind, failure = AcknowledgeType.RELEASE, error
         queued = letter.queued
-        acknowledge(queued._replace(pieces=[piece._replace(kind=kind) for piece in queued.pieces]), failure)
-        self._letters.remove(letter)
+        pieces = [piece._replace(kind=kind) for piece in queued.pieces]
+        self._ending = _Ending(letter, queued._replace(pieces=pieces), failure)
+        self.recover(acknowledge)
+
+    def recover(self, acknowledge: Callable[[Queued, Exception | None], object]) -> None:
+        """Do the rest of what Ctrl-C has interrupted, if it has (rule 5).
+
+        Args:
+            acknowledge: as for :meth:`serve`. It may get an acknowledgement again that it has.
+        """
+        ending = self._ending
+        if ending is None:
+            return
+        acknowledge(ending.queued, ending.failure)
+        if ending.letter in self._letters:
+            self._letters.remove(ending.letter)
+        self._ending = None

@@ -9,12 +9,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from pyconsumer.admin import groups
+from pyconsumer.admin import ShareOffset, groups, share_groups
 from pyconsumer.errors import (
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     KafkaError,
     KafkaTimeoutError,
+    ProtocolError,
     UnsupportedVersionError,
 )
 from pyconsumer.network.backoff import Backoff
@@ -24,6 +25,12 @@ from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from pyconsumer.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
 from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -150,3 +157,30 @@ def test_the_error_of_a_lookup_is_the_result_of_its_group(coordinators: list[dic
     found = world.run(groups.describe_all(world.calls, ["a", "b"], 30.0))
     assert isinstance(found["a"], GroupAuthorizationFailedError)
     assert found["b"].state == "Empty"
+
+
+def test_the_offsets_of_many_share_groups_are_one_request_to_each_coordinator() -> None:
+    sent: list[tuple[int, list[str]]] = []
+
+    def answer(node: int, api: ApiKey, request: Any) -> RequestFuture[ClientResponse]:
+        assert api is ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
+        names = [group.group_id for group in request.groups]
+        sent.append((node, names))
+        partitions = [
+            DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=5, lag=2),
+            DescribeShareGroupOffsetsResponsePartition(partition_index=1, start_offset=-1, lag=-1),
+        ]
+        topics = [DescribeShareGroupOffsetsResponseTopic(topic_name="t", partitions=partitions)]
+        found = [
+            DescribeShareGroupOffsetsResponseGroup(group_id=name, topics=topics, error_code=30 * (name == "c"))
+            for name in names
+            if name != "d"
+        ]
+        return RequestFuture.of(ClientResponse(DescribeShareGroupOffsetsResponse(groups=found), 1, node, 0.0, 0.0))
+
+    world = World([{"a": 1, "b": 2, "c": 1, "d": 2, "e": 1}], answer)
+    found = world.run(share_groups.offsets_of(world.calls, dict.fromkeys("abcde"), 30.0))
+    assert sorted(sent) == [(1, ["a", "c", "e"]), (2, ["b", "d"])]
+    assert [found[name] for name in "abe"] == [{TopicPartition("t", 0): ShareOffset(5, 0, 2)}] * 3
+    assert isinstance(found["c"], GroupAuthorizationFailedError)
+    assert isinstance(found["d"], ProtocolError)

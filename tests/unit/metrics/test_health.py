@@ -10,7 +10,9 @@ import re
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,12 +21,15 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.clock import SystemClock
+from pyconsumer.compat import aiokafka, kafka
+from pyconsumer.compat.aiokafka.reading import RecordConsumer
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
 from pyconsumer.metrics.health import shown_error
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
-from tests.support.health_watch import HealthWatch
+from tests.support.health_watch import HealthWatch, parts_of
 from tests.support.process import wait_until
 from tests.unit.network.broker import ScriptedBroker
 
@@ -368,9 +373,66 @@ def test_the_health_of_mocks() -> None:
 def test_the_watch_of_the_behaviour_suite_sees_a_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     with HealthWatch() as watch:
         with KafkaConsumer(bootstrap_servers=_NOWHERE) as consumer:
-            watch.look(consumer, [time.monotonic(), 0.0])
+            watch.look(parts_of(consumer), [time.monotonic(), 0, time.monotonic()])
             assert watch.take_alarms() == []
             monkeypatch.setattr(type(consumer.health()), "is_alive", lambda health: False)
-            watch.look(consumer, [time.monotonic(), 0.0])
-            assert "was called 0.0" in watch.take_alarms()[0]
-        wait_until(lambda: watch.readings > 3, 60, "the thread reads")
+            watch.look(parts_of(consumer), [time.monotonic(), 0, time.monotonic()])
+            assert re.search(r"was called \d", watch.take_alarms()[0])
+        wait_until(lambda: watch.readings.get(KafkaConsumer, 0) > 3, 60, "the thread reads")
+
+
+def test_the_watch_reads_the_consumers_of_all_faces_and_holds_none(brokers: str) -> None:
+    """The share consumer is not there: it has no ``health()``."""
+    kinds = {KafkaConsumer, AsyncKafkaConsumer, kafka.KafkaConsumer, RecordConsumer}
+
+    async def on_a_loop() -> None:
+        layer = aiokafka.AIOKafkaConsumer(bootstrap_servers=brokers)
+        await layer.start()
+        async with AsyncKafkaConsumer(bootstrap_servers=brokers):
+            await asyncio.to_thread(wait_until, lambda: watch.readings.keys() >= kinds, 60, "a reading of each")
+        await layer.stop()
+
+    with HealthWatch() as watch:
+        with (
+            KafkaConsumer(bootstrap_servers=brokers),
+            contextlib.closing(kafka.KafkaConsumer(bootstrap_servers=brokers)),
+        ):
+            asyncio.run(on_a_loop())
+        dropped = KafkaConsumer(bootstrap_servers=brokers)
+        reference = weakref.ref(dropped)
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            del dropped
+        assert reference() is None
+    assert watch.take_alarms() == []
+
+
+def test_a_poll_that_the_watch_sees_may_have_come_just_after_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll that finds records notes its beginning alone, so a member that polls no more is dead that soon."""
+    metrics = SimpleNamespace(polls=0, at=0.0)
+    now = [0.0]
+
+    def health() -> SimpleNamespace:
+        alive = now[0] - metrics.at < 1.0
+        return SimpleNamespace(
+            client_id="c",
+            is_inside_call=False,
+            closed=False,
+            forked=False,
+            max_poll_interval_s=1.0,
+            is_alive=lambda: alive,
+        )
+
+    delegate = SimpleNamespace(metrics=metrics, clock=SystemClock())
+    consumer = SimpleNamespace(_delegate=delegate, _guard=None, _activity=None)
+    monkeypatch.setattr("tests.support.health_watch.consumer_health", lambda *_: health())
+    monkeypatch.setattr("tests.support.health_watch.time", SimpleNamespace(monotonic=lambda: now[0]))
+    watch, seen = HealthWatch(), [0.0, 0, 0.0]
+    watch.look(parts_of(consumer), seen)
+    metrics.polls, metrics.at = 1, 0.01
+    for now[0] in (0.05, 1.02):
+        watch.look(parts_of(consumer), seen)
+    assert watch.take_alarms() == []
+    metrics.polls, metrics.at = 2, -1.0  # a poll that is not noted
+    for now[0] in (1.05, 1.10):
+        watch.look(parts_of(consumer), seen)
+    assert len(watch.take_alarms()) == 2

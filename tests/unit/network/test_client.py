@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -677,3 +678,19 @@ def test_the_response_limit_follows_fetch_max_bytes(fetch_max_bytes: int, limit:
 
 def test_responses_to_other_clients_are_bounded() -> None:
     assert _max_response_bytes(make_config()) == 100 << 20
+
+
+def test_the_state_of_a_connection_that_another_thread_takes_away_meanwhile() -> None:
+    """``health()`` asks for it from any thread."""
+
+    class Node:
+        health = SimpleNamespace(may_connect=lambda now: True)
+        looks = 0
+
+        @property
+        def channel(self) -> object:
+            self.looks += 1
+            return SimpleNamespace(setting_up=False) if self.looks == 1 else None
+
+    client = SimpleNamespace(_pool=SimpleNamespace(find=lambda *_: Node()), clock=ManualClock())
+    assert NetworkClient.connection_state(client, 1, "coordinator") == "ready"  # type: ignore[arg-type]

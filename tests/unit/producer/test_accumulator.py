@@ -262,6 +262,26 @@ def test_partitions_take_turns_by_their_oldest_batch() -> None:
     assert list(waiting.busy_partitions()) == [P0, P1]
 
 
+def test_full_batches_that_wait_are_counted_when_the_sender_asks() -> None:
+    waiting = accumulator(batch_size=200, largest_batch=800)
+    assert waiting.loads("t") == {}
+    for _ in range(15):
+        add(waiting, P1)  # 41 bytes each
+    add(waiting, P0)
+    assert waiting.loads("t") == {}
+    waiting.count_loads()
+    first = waiting.loads("t")
+    assert first == {1: 3}
+    assert waiting.loads("other") == {}
+
+    add(waiting, P0)
+    waiting.count_loads()
+    assert waiting.loads("t") is first, "the same numbers are the same object"
+    take(waiting, P1, None)
+    waiting.count_loads()
+    assert waiting.loads("t") == {}
+
+
 def test_dropping_queued_batches_keeps_those_in_flight() -> None:
     waiting = accumulator(batch_size=0)
     in_flight = add(waiting).batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -123,6 +124,19 @@ def test_partitions_for_which_batches_wait_are_chosen_less_often() -> None:
     partitioner = DefaultPartitioner(1, loads=lambda topic: loads.get(topic, {}), chance=random.Random(5))
     chosen = [partitioner.partition("t", None, 3, range(3), 1) for _ in range(8000)]
     assert [round(chosen.count(number) / 1000) for number in range(3)] == [4, 1, 3]
+
+
+def test_chances_follow_the_loads_and_the_partitions_that_may_be_chosen() -> None:
+    loads = [{0: 1_000_000}]
+    partitioner = DefaultPartitioner(1, loads=lambda topic: loads[0], chance=random.Random(5))
+
+    def chosen(available: Sequence[int]) -> set[int]:
+        return {partitioner.partition("t", None, 3, available, 1) for _ in range(40)}
+
+    assert chosen([0, 1, 2]) == {1, 2}
+    assert chosen([0, 2]) == {2}
+    loads[0] = {2: 1_000_000}
+    assert chosen([0, 2]) == {0}
 
 
 @pytest.mark.parametrize("loads", [{}, {0: 2, 1: 2}, {5: 4}])

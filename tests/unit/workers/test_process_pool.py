@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 import time
 from typing import Any
@@ -62,3 +63,15 @@ def test_a_process_that_is_being_started_while_the_pool_closes_is_ended(monkeypa
     schedule.close()
     pool.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "pyconsumer-worker-0"]
+
+
+@pytest.mark.parametrize(
+    ("methods", "chosen"), [(["fork", "spawn", "forkserver"], "forkserver"), (["fork", "spawn"], "spawn")]
+)
+def test_processes_are_never_forked(monkeypatch: pytest.MonkeyPatch, methods: list[str], chosen: str) -> None:
+    """A fork would copy locks that other threads hold, for ever."""
+    asked: list[str | None] = []
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: methods)
+    monkeypatch.setattr(multiprocessing, "get_context", asked.append)
+    ProcessPool(Schedule("key", Retry(), time.monotonic), Owner(), never_returns, 1, None)
+    assert asked == [chosen]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaConsumer, KafkaProducer
+from pyconsumer import KafkaConsumer, KafkaProducer, KafkaShareConsumer
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, Workers
@@ -123,3 +123,31 @@ async def test_a_blocking_consumer_refuses_dead_letters_of_an_event_loop() -> No
         letters = DeadLetters(producer, "dead")
         with pytest.raises(ConfigurationError, match="need a KafkaProducer"):
             KafkaConsumer(bootstrap_servers=NOWHERE, on_record_error=letters)
+
+
+class Later:
+    async def __call__(self, record: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("handle", [Later(), Later().__call__])
+def test_workers_that_await_no_call_refuse_a_coroutine_function(handle: Any) -> None:
+    settings = {"group_id": "g", "enable_auto_commit": False, "bootstrap_servers": NOWHERE}
+    with KafkaConsumer(**settings) as consumer, pytest.raises(ConfigurationError, match="use AsyncWorkers"):
+        Workers(consumer, handle)
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({}, "a share group has no order among its members"),
+        ({"order": "key"}, "a share group has no order among its members"),
+        ({"order": None, "exactly_once": True}, "exactly_once needs a consumer group"),
+    ],
+)
+def test_workers_on_a_share_consumer_refuse_an_order_and_transactions(more: Any, problem: str) -> None:
+    with (
+        KafkaShareConsumer(bootstrap_servers=NOWHERE, group_id="g") as consumer,
+        pytest.raises(ConfigurationError, match=problem),
+    ):
+        Workers(consumer, print, **more)

@@ -294,7 +294,8 @@ def in_last_delivery(world: World, count: int) -> Letters:
     """Release records in their last delivery."""
     sink = Letters()
     world.start(share_acknowledgement_mode="explicit", on_record_error=sink)
-    world.delegate.group = SimpleNamespace(delivery_limit=1, refresh=lambda: False, is_settled=True, next_due_at=0.0)  # type: ignore[assignment]
+    settled = {"delivery_limit": 1, "refresh": lambda: False, "is_settled": True, "next_due_at": 0.0}
+    world.delegate.group = SimpleNamespace(**settled, recover=lambda: None)  # type: ignore[assignment]
     world.buffer(0, *[b"v"] * count)
     assert len(world.poll()) == count
     for offset in range(count):
@@ -334,17 +335,8 @@ def test_a_second_commit_waits_for_the_letters_of_the_first_one(world: World) ->
     assert end.value.value == {_TP: None}
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("mode", ["implicit", "explicit"])
-def test_ctrl_c_loses_no_acknowledgement_and_queues_none_twice(world: World, mode: str, after: bool) -> None:
-    world.start(share_acknowledgement_mode=mode)
-    delegate = world.delegate
-    world.buffer(0, b"1", b"2")
-    world.buffer(1, b"3")
-    assert len(world.poll()) == 3
-    if mode == "explicit":
-        for partition, offset in ((0, 0), (0, 1), (1, 0)):
-            delegate.acknowledge(TopicPartition("t", partition), offset, AcknowledgeType.ACCEPT)
+def commit_interrupted(delegate: ShareDelegate, *, after: bool) -> None:
+    """Let Ctrl-C come before or after an acknowledgement is queued, and recover."""
     acknowledge = delegate.fetcher.acknowledge
 
     def interrupted(queued: Queued) -> None:
@@ -357,5 +349,33 @@ def test_ctrl_c_loses_no_acknowledgement_and_queues_none_twice(world: World, mod
     with pytest.raises(KeyboardInterrupt):
         delegate.commit_async()
     delegate.recover()
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_ctrl_c_loses_no_acknowledgement_and_queues_none_twice(world: World, mode: str, after: bool) -> None:
+    world.start(share_acknowledgement_mode=mode)
+    delegate = world.delegate
+    world.buffer(0, b"1", b"2")
+    world.buffer(1, b"3")
+    assert len(world.poll()) == 3
+    if mode == "explicit":
+        for partition, offset in ((0, 0), (0, 1), (1, 0)):
+            delegate.acknowledge(TopicPartition("t", partition), offset, AcknowledgeType.ACCEPT)
+    commit_interrupted(delegate, after=after)
     assert world.poll() == []
     assert sorted(world.queued()) == [(0, 0, AcknowledgeType.ACCEPT), (0, 1, AcknowledgeType.ACCEPT)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_ctrl_c_queues_the_outcome_of_a_letter_once(world: World, after: bool) -> None:
+    sink = in_last_delivery(world, 1)
+    delegate = world.delegate
+    delegate.commit_async()
+    sink.begun[0].set_exception(KafkaError("full"))
+    commit_interrupted(delegate, after=after)
+    delegate.commit_async()
+    assert world.queued() == [(0, 0, AcknowledgeType.RELEASE)]
+    with pytest.raises(KafkaError, match="full"):
+        world.poll()
+    assert world.poll() == [], "the error comes once"

@@ -129,8 +129,8 @@ def test_the_twins_and_the_objects_agree(seed: int) -> None:
             assert row in refused or has_times(reader.root, set()), (source, later, data)
             continue
         assert row not in refused, (source, later, data)
-        assert same(value, reader.root, shown[row]), (later, value, shown[row])
-    assert compiled.equals(twin) or "nan" in repr(shown)
+        assert shown[row] is ... or same(value, reader.root, shown[row]), (later, value, shown[row])
+    assert compiled.equals(twin) or "nan" in repr(shown) or ... in shown, "it may be in a row that Python cannot show"
 
 
 def has_times(kind: AvroType, seen: set[int]) -> bool:
@@ -147,7 +147,7 @@ def has_times(kind: AvroType, seen: set[int]) -> bool:
 
 
 def shown_value(scalar: Any) -> Any:
-    """Return a value of Python. A date that Python does not have is None."""
+    """Return a value of Python. ``...`` for a date that Python, without pandas, does not have."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
