@@ -4,8 +4,8 @@ Values are of a registry, in one of the formats. Some have no id, and some have 
 read them. One writes structs in the same format exactly once, one writes good rows and dead letters to topics, one has
 the good rows in files.
 
-By default a process ends at one step of the sink's protocol, in the session of the tests, and each query has one format.
-With ``PYCONSUMER_SPARK_KILLS`` each has all of them, and a process ends at each step.
+By default a process ends at one step of the sink's protocol, in the session of the tests, and each query has one
+format. With ``PYCONSUMER_SPARK_KILLS`` each has all of them, and a process ends at each step.
 """
 
 from __future__ import annotations

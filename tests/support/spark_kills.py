@@ -1,7 +1,7 @@
 """A sink like ours whose processes end where a plan says: ``format("pyconsumer-killed")`` with the option killPlan.
 
 As a program, a driver to kill: streaming queries of one topic, into Parquet files, into a topic exactly once, and into
-another topic by writes of ``foreachBatch`` that have a name. Or, of a topic of typed values, those of ``TYPED_QUERIES``.
+another topic by writes of ``foreachBatch`` that have a name. Or, of typed values, those of ``TYPED_QUERIES``.
 ``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. With speculation on, and tasks
 that dawdle after they have sent their rows (option killSlow, a probability), so that several attempts of one task have
 open transactions. It prints ``started QUERY`` when a run of a query begins, ``failed QUERY ERROR`` when it ends with an
