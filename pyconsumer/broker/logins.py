@@ -50,13 +50,17 @@ MECHANISMS: Final = ("PLAIN", *(mechanism.label for mechanism in ScramMechanism)
 _SALT_BYTES: Final = 24
 #: The longest message of a client. A name in Kafka's tools has 256 characters at most.
 _LONGEST_MESSAGE: Final = 8192
-#: Client's first message: no channel binding, an optional authorization id, name, nonce, extensions.
-_FIRST: Final = re.compile(r"[ny],(?:a=([^,]*))?,(n=([^,]+),r=([\x21-\x2b\x2d-\x7e]+)(,.*)?)", re.DOTALL)
+#: A name in a message. As in Kafka's ``ScramMessages``, names of other characters than ASCII's cannot log in by SCRAM.
+_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+#: Client's first message: no channel binding, an optional authorization id, name, nonce, extensions. A reserved ``m=``
+#: is refused (RFC 5802, section 5.1), which Kafka would skip.
+_FIRST: Final = re.compile(
+    rf"n,(?:a=({_NAME}))?,(n=({_NAME}),r=([\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*)"
+)
 #: Client's final message: the binding (``biws`` is "n,,"), nonce, extensions, proof.
 _FINAL: Final = re.compile(
     r"(c=([A-Za-z0-9+/=]+),r=([\x21-\x2b\x2d-\x7e]+)(?:,[^p].*?)?),p=([A-Za-z0-9+/=]+)", re.DOTALL
 )
-_BAD_ESCAPE: Final = re.compile(r"=(?!2C|3D)")
 
 
 class LoginError(Exception):
@@ -304,11 +308,9 @@ class ScramLogin:
         found = _FIRST.fullmatch(text)
         if found is None:
             raise LoginError("Invalid SCRAM client first message format")
-        authorization, bare, name, nonce, _ = found.groups()
-        if _BAD_ESCAPE.search(name):
-            raise LoginError("Invalid SCRAM client first message format: the name has a wrong escape")
+        authorization, bare, name, nonce = found.groups()
         user = _unescaped(name)
-        if authorization and _unescaped(authorization) != user:
+        if authorization and authorization != user:
             raise LoginError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )

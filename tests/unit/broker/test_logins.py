@@ -36,7 +36,7 @@ def first_answer(server: ScramLogin, user: str, mechanism: ScramMechanism = Scra
 
 
 @MECHANISMS
-@pytest.mark.parametrize("user", ["alice", "a=b,c", "Jörg"])
+@pytest.mark.parametrize("user", ["alice", "a=b,c"])
 def test_who_knows_the_password_is_let_in_and_sees_that_the_broker_knows_it(
     mechanism: ScramMechanism, user: str
 ) -> None:
@@ -83,6 +83,8 @@ def test_an_unknown_user_has_one_salt_that_only_the_cluster_knows() -> None:
         b"p=tls-unique,,n=alice,r=abc",
         b"n,,n=,r=abc",
         b"n,,n=al=ice,r=abc",
+        b"y,,n=alice,r=abc",
+        "n,,n=Jörg,r=abc".encode(),
         b"n,,m=x,n=alice,r=abc",
         b"n,,n=alice,r=\xff",
         b"n,a=bob,n=alice,r=abc",
