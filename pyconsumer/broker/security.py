@@ -286,4 +286,4 @@ def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
 def _escaped(value: str) -> str:
     # Java escapes more than RFC 2253 demands: each "=", and "#" at any place.
     text = re.sub(r'([,=+<>#;"\\])', r"\\\1", value).replace("\0", "\\00")
-    return re.sub("^ +| +$", lambda blanks: "\\ " * len(blanks[0]), text)
+    return re.sub(r"^ +| +\Z", lambda blanks: "\\ " * len(blanks[0]), text)
