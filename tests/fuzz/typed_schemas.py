@@ -12,11 +12,11 @@ from pyconsumer.protocol.avro.arrow import arrow_array, arrow_type
 from pyconsumer.protocol.avro.coder import REVISION
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.compiled import load_compiled
+from tests.support import avro_columns as of_avro
+from tests.support import json_columns as of_json
+from tests.support import proto_columns as of_protobuf
 from tests.support.avro_values import Values, damaged, evolved
 from tests.support.proto_values import ProtoValues
-from tests.unit.protocol.avro import test_columns_differential as of_avro
-from tests.unit.protocol.protobuf import test_columns_differential as of_protobuf
-from tests.unit.schemas import test_json_columns_differential as of_json
 
 __all__ = ["CASES", "Case"]
 

@@ -9,13 +9,12 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from pyconsumer.protocol.avro import _pure_columns as twin_of_columns
-from pyconsumer.protocol.avro.arrow import arrow_array, arrow_type
 from pyconsumer.protocol.avro.coder import REVISION
-from pyconsumer.protocol.avro.layout import Kind, Layout, make_layout
 from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.protobuf import _pure_columns as twin
-from pyconsumer.protocol.protobuf.column_plan import MessagePlan, message_plan, message_schema
+from pyconsumer.protocol.protobuf.column_plan import MessagePlan
 from tests.support.avro_values import damaged
+from tests.support.proto_columns import both, normal, plan_of
 from tests.support.proto_values import ProtoValues, shown
 
 pa = pytest.importorskip("pyarrow")
@@ -23,57 +22,6 @@ native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]
 needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
 PREFIX = b"\0\0\0\0\x07"
 MOST = 20_000
-
-
-def plain_type(kind: Any) -> Any:
-    """Return an Arrow type with whole numbers in the place of moments: Python has fewer of these."""
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, plain_type(f.type)) for f in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, plain_type(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(plain_type(kind.value_type))
-    return pa.int64() if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) else kind
-
-
-def decoded(columns: Any, program: Any, layout: Layout, rows: list[bytes | None]) -> tuple[list[Any], list[int], Any]:
-    """Return the values, the refused rows and the buffers of some rows."""
-    decoder = columns.ColumnsDecoder(layout.columns, MOST)
-    used, bad = decoder.append(rows, {7: program})
-    assert used == len(rows) == len(decoder)
-    buffers = decoder.finish()
-    array = arrow_array(pa, layout, plain_type(arrow_type(pa, layout)), buffers)
-    array.validate(full=True)
-    return array.to_pylist(), [row for row, _, _ in bad], buffers
-
-
-def both(plan: MessagePlan, rows: list[bytes | None]) -> tuple[list[Any], list[int]]:
-    """Decode by both twins, compare them, and return the values and the refused rows."""
-    layout = plan.layout
-    values, refused, buffers = decoded(native, native.MessageProgram(plan), layout, rows)
-    values_there, refused_there, buffers_there = decoded(twin_of_columns, twin.MessageProgram(plan), layout, rows)
-    assert refused == refused_there
-    assert normal(values) == normal(values_there)
-    for one, other, column in zip(buffers, buffers_there, layout.columns, strict=True):
-        assert one[:2] == other[:2]
-        assert (one.ends is None) == (other.ends is None)
-        if one.ends is not None:
-            assert bytes(one.ends) == bytes(other.ends)
-        if column.kind in (Kind.BYTES, Kind.INT, Kind.LONG, Kind.FIXED):
-            assert bytes(one.data) == bytes(other.data)
-    return values, refused
-
-
-def normal(value: Any) -> Any:
-    """Return a value in a form that can be compared: maps are in one order, and a NaN is itself."""
-    if isinstance(value, dict):
-        return {"sorted": sorted([(repr(key), normal(each)) for key, each in value.items()], key=repr)}
-    if isinstance(value, list):
-        if value and isinstance(value[0], tuple):  # a map
-            assert len(dict(value)) == len(value)
-            return normal(dict(value))
-        return [normal(each) for each in value]
-    return repr(value)
 
 
 def as_columns(value: Any) -> Any:
@@ -87,11 +35,6 @@ def as_columns(value: Any) -> Any:
 
 def same(value: Any, message: Any) -> bool:
     return bool(normal(as_columns(value)) == normal(as_columns(shown(message))))
-
-
-def plan_of(kind: Any, *paths: str) -> MessagePlan:
-    wanted = [path.split(".") for path in paths] or None
-    return message_plan(kind.DESCRIPTOR, make_layout(message_schema(kind.DESCRIPTOR), wanted))
 
 
 @needs_compiled
