@@ -20,22 +20,18 @@ import importlib
 import importlib.util
 import os
 import resource
-import subprocess
 import sys
-import sysconfig
-import tempfile
 import time
 import types
-from pathlib import Path
 
 import click
 
-ROOT = Path(__file__).parents[2]
+from tests.fuzz.sanitized import ROOT, built_file, run_sanitized
+
 _NATIVE = ROOT / "pyconsumer/protocol/records/native"
 _MODULE = "pyconsumer.protocol.records._native"
 _PRODUCER = ROOT / "pyconsumer/producer/native"
 _PRODUCER_MODULE = "pyconsumer.producer._native"
-_BUILT = "PYCONSUMER_FUZZ_BUILT"  # the environment variable that names the folder of the sanitized modules
 _ROUND = 1000  # inputs from one seed
 _VARIANTS = 20
 
@@ -49,8 +45,8 @@ _VARIANTS = 20
 @click.option("--odd", default=3, show_default=True, help="Rounds of odd use.")
 @click.option("--most-memory", default=2000, show_default=True, help="MB that the process may take.")
 def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, odd: int, most_memory: int) -> None:
-    if sanitize and _BUILT not in os.environ:
-        raise SystemExit(_run_sanitized(sys.argv[1:]))
+    if sanitize and built_file(_MODULE) is None:
+        raise SystemExit(run_sanitized("tests.fuzz", sys.argv[1:], {_MODULE: _NATIVE, _PRODUCER_MODULE: _PRODUCER}))
     _load_sanitized()
     from tests.unit.protocol.records.helpers import decoder_named
 
@@ -107,59 +103,23 @@ def _play(begin: int, seed: int, compare: int) -> int:
     return compared
 
 
-def _run_sanitized(arguments: list[str]) -> int:
-    """Build the compiled modules with sanitizers and run this program again with them."""
-    with tempfile.TemporaryDirectory() as folder:
-        _build_sanitized(_MODULE, _NATIVE, folder)
-        _build_sanitized(_PRODUCER_MODULE, _PRODUCER, folder)
-        library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
-        environment = {
-            **os.environ,
-            _BUILT: folder,
-            "LD_PRELOAD": library.stdout.strip(),
-            "PYTHONMALLOC": "malloc",  # so that the sanitizer knows where each object ends
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32",
-            "UBSAN_OPTIONS": "print_stacktrace=1",
-        }
-        command = [sys.executable, "-m", "tests.fuzz", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-
-
-def _build_sanitized(module: str, sources: Path, folder: str) -> None:
-    made = Path(folder) / f"{module}.c"
-    cython = [sys.executable, "-m", "cython", "-3", f"--module-name={module}", "-o", made, sources / "_native.pyx"]
-    subprocess.run(cython, check=True, cwd=ROOT)
-    flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    # Memory that is kept for reuse would hide that it is used too late.
-    flags += ["-fPIC", "-shared", "-fwrapv", "-DPYCONSUMER_NO_POOL", "-DCYTHON_USE_FREELISTS=0"]
-    includes = [f"-I{sysconfig.get_path('include')}", f"-I{_NATIVE}"]
-    command = ["gcc", *flags, "-pthread", *includes, made, *sorted(sources.glob("*.c")), "-ldl"]
-    command += ["-o", _built(folder, module)]
-    subprocess.run(command, check=True)
-
-
-def _built(folder: str, module: str) -> Path:
-    return Path(folder) / f"{module}{sysconfig.get_config_var('EXT_SUFFIX')}"
-
-
 def _load_sanitized() -> None:
     """Use the sanitized module as the compiled decoder, and the other one as the compiled producer."""
-    folder = os.environ.get(_BUILT)
-    if folder is None:
+    if built_file(_MODULE) is None:
         return
     os.environ["PYCONSUMER_PURE"] = "1"  # so that the other ones are not loaded
     from pyconsumer import producer
     from pyconsumer.protocol import records
 
     for name, package in ((_MODULE, records), (_PRODUCER_MODULE, producer)):
-        spec = importlib.util.spec_from_file_location(name, _built(folder, name))
+        spec = importlib.util.spec_from_file_location(name, built_file(name))
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
         package._native = module  # type: ignore[attr-defined]
-    click.echo(f"sanitized modules: {folder}")
+    click.echo(f"sanitized modules: {built_file(_MODULE)}, {built_file(_PRODUCER_MODULE)}")
 
 
 def compiled_modules() -> list[types.ModuleType]:
