@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 import time
@@ -81,6 +82,23 @@ def test_an_asyncio_consumer_sends_dead_letters(cluster: Cluster, topic: str, ma
             return seen
 
     assert asyncio.run(run()) == [0, 1, 3, 4]
+    assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
+
+
+@pytest.mark.parametrize("iterates", [False, True])
+def test_a_blocking_consumer_sends_dead_letters(cluster: Cluster, topic: str, make_topic: Any, iterates: bool) -> None:
+    fill(cluster, topic)
+    dead = make_topic(1)
+    seen: list[int] = []
+    with (
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        KafkaConsumer(topic, **settings_of(cluster), on_record_error=DeadLetters(producer, dead)) as consumer,
+    ):
+        if iterates:
+            seen += [record.value for record in itertools.islice(consumer, 4)]
+        while len(seen) < 4:
+            seen += [record.value for record in consumer.poll(timeout_ms=1000).records()]
+    assert seen == [0, 1, 3, 4]
     assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.cli import _run
 from pyconsumer.errors import (
     GroupIdNotFoundError,
@@ -108,6 +108,15 @@ def test_offsets_are_read_set_and_deleted(world: ShareWorld, admin: KafkaAdminCl
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_share_group_offsets(world.group, [topic])
     assert read_all(world, topic, 13) == list(range(13))  # as a new group
+
+
+def test_a_new_group_begins_with_records_that_are_young_enough(world: ShareWorld) -> None:
+    world.set_group(share_auto_offset_reset="by_duration:PT1H")
+    topic, now = world.topic(), int(time.time() * 1000)
+    with KafkaProducer(bootstrap_servers=world.servers) as producer:
+        for age_h in (3, 2, 0.5, 0):
+            producer.send(topic, b"x", timestamp_ms=now - int(age_h * 3_600_000)).get(20)
+    assert read_all(world, topic, 2) == [2, 3]
 
 
 def test_offsets_are_not_changed_under_a_member(world: ShareWorld, admin: KafkaAdminClient) -> None:
