@@ -427,9 +427,8 @@ class _Processing:
             work = [record for records in work.values() for record in records]
         self._records: Sequence[Any] = [work] if single else _first_records(work)
         self._count = 1 if single else len(work)
-        first = self._records[0] if self._records else None
-        same = first is not None and len({record.topic for record in self._records}) == 1
-        self._topic: str | None = first.topic if first is not None and same else None
+        topics = {record.topic for record in (work if self._records and not single else self._records)}
+        self._topic: str | None = topics.pop() if len(topics) == 1 else None
         self._single = work if single else None
         self._span: Span | None = None
         self._token: Any = None

@@ -152,6 +152,19 @@ def test_processing_without_a_parent_costs_no_span_if_all_roots_are_dropped(
     assert (failures, read) == ([], [])
 
 
+def test_the_processing_of_several_topics_names_none_of_them() -> None:
+    records = [ConsumerRecord("t", 0, offset, 0, 0, None, b"x", ()) for offset in range(200)]
+    with recording() as recorder:
+        active = hooks.active
+        assert active is not None
+        for work in (records, [*records, ConsumerRecord("u", 0, 1, 0, 0, None, b"x", ())]):
+            with active.processing(Client("c"), work):
+                pass
+        first, second = recorder.spans("process")
+    assert (first.attributes or {})["messaging.destination.name"] == "t"
+    assert "messaging.destination.name" not in (second.attributes or {})
+
+
 def test_a_poll_that_is_refused_has_taken_no_time() -> None:
     with recording() as recorder:
         consumer = KafkaConsumer(bootstrap_servers=_NOWHERE)
