@@ -337,7 +337,7 @@ class Log:
         if not all(isinstance(arg, _CONSTANT) for arg in args):
             with contextlib.suppress(Exception):  # then logging reports it, in the log thread
                 text, args = text % args, ()
-        caller = sys._getframe(2)  # no name for this frame: it would keep itself, and all below it
+        caller = sys._getframe(1).f_back  # this frame has no name here: it would keep itself, and all below it
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         thread = threading.current_thread()
         _queue.add(
