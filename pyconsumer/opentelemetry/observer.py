@@ -19,7 +19,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -423,11 +423,18 @@ class _Processing:
     def __init__(self, observer: Observer, client: Client, work: Any) -> None:
         self._observer, self._client = observer, client
         single = hasattr(work, "headers") and hasattr(work, "topic")
-        if not single and isinstance(work, Mapping):  # the result of a poll
-            work = [record for records in work.values() for record in records]
-        self._records: Sequence[Any] = [work] if single else _first_records(work)
-        self._count = 1 if single else len(work)
-        topics = {record.topic for record in (work if self._records and not single else self._records)}
+        self._records: Sequence[Any]
+        if single:
+            self._records, self._count, topics = [work], 1, {work.topic}
+        elif isinstance(work, Mapping):  # the result of a poll
+            self._records = list(islice(chain.from_iterable(work.values()), MOST_RECORDS))
+            self._count = sum(map(len, work.values()))
+            topics = {tp.topic for tp, records in work.items() if records}
+        elif hasattr(work, "schema"):  # a table of Arrow, which has no links
+            self._records, self._count, topics = [], len(work), set()
+        else:
+            self._records, self._count = list(islice(work, MOST_RECORDS)), len(work)
+            topics = {record.topic for record in work}
         self._topic: str | None = topics.pop() if len(topics) == 1 else None
         self._single = work if single else None
         self._span: Span | None = None
@@ -498,11 +505,6 @@ class _Processing:
     @_quiet
     def _measure(self, seconds: float, error: BaseException | None) -> None:
         self._observer.measure(self._client, "process", self._topic, seconds, error)
-
-
-def _first_records(work: Any) -> list[Any]:
-    """Return some records of a collection, for links. A table of Arrow has none."""
-    return [] if hasattr(work, "schema") else list(islice(work, MOST_RECORDS))
 
 
 def _link(span: Span, headers: Any) -> None:

@@ -55,7 +55,7 @@ _Answers = dict[tuple[str, str], object]
 def _lists() -> Iterator[list[AclBinding]]:
     """Return lists with few names and operations, so that rules meet each other and the questions."""
     chance = random.Random(_SEED)
-    operations = [AclOperation[name] for name in {"ALL": 0, **dict.fromkeys(" ".join(_BITS.values()).split())}]
+    operations = [AclOperation[name] for name in dict.fromkeys(["ALL", *" ".join(_BITS.values()).split()])]
     for _ in range(_LISTS):
         kinds = chance.sample([_TOPIC, _GROUP, _CLUSTER, _ID], chance.randint(1, 3))
         common = chance.sample(operations, chance.randint(2, 5))

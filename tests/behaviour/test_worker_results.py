@@ -14,6 +14,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import KafkaError, ProducerFencedError
 from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, ProducerRecord, Retry, Workers
+from tests.behaviour import worker_support
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -32,16 +33,8 @@ def fill(cluster: Cluster, topic: str, sink: str, count: int = COUNT) -> None:
 
 
 def settings_of(cluster: Cluster, group_id: str, **more: Any) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "group_id": group_id,
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "auto_commit_interval_ms": 50,
-        "heartbeat_interval_ms": 200,
-        "isolation_level": "read_committed",
-        **more,
-    }
+    changes = {"auto_commit_interval_ms": 50, "isolation_level": "read_committed"}
+    return worker_support.settings_of(cluster, group_id, **(changes | more))
 
 
 def work(

@@ -18,7 +18,7 @@ from pyconsumer.schemas.json_schema.documents import load_document
 from pyconsumer.schemas.json_schema.shapes import shape_of
 from pyconsumer.schemas.json_schema.validation import JsonSchema
 
-__all__ = ["Documents", "both", "decoded", "plan_of"]
+__all__ = ["MOST", "Documents", "both", "decoded", "plan_of"]
 
 pa = pytest.importorskip("pyarrow")
 native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]

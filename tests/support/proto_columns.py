@@ -14,7 +14,7 @@ from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.protobuf import _pure_columns as twin
 from pyconsumer.protocol.protobuf.column_plan import MessagePlan, message_plan, message_schema
 
-__all__ = ["both", "decoded", "normal", "plain_type", "plan_of"]
+__all__ = ["MOST", "both", "decoded", "normal", "plain_type", "plan_of"]
 
 pa = pytest.importorskip("pyarrow")
 native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]

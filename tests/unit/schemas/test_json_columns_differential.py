@@ -11,13 +11,12 @@ from pyconsumer.protocol.avro import _pure_columns
 from pyconsumer.protocol.avro.coder import REVISION
 from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.schemas.json_schema.column_plan import DocumentPlan, DocumentProgram
-from tests.support.json_columns import Documents, both, decoded, plan_of
+from tests.support.json_columns import MOST, Documents, both, decoded, plan_of
 
 pa = pytest.importorskip("pyarrow")
 native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]
 pytestmark = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
 PREFIX = b"\0\0\0\0\x07"
-MOST = 5_000
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -14,14 +14,13 @@ from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.protobuf import _pure_columns as twin
 from pyconsumer.protocol.protobuf.column_plan import MessagePlan
 from tests.support.avro_values import damaged
-from tests.support.proto_columns import both, normal, plan_of
+from tests.support.proto_columns import MOST, both, normal, plan_of
 from tests.support.proto_values import ProtoValues, shown
 
 pa = pytest.importorskip("pyarrow")
 native = load_compiled("pyconsumer.protocol.avro._native", REVISION)[0]
 needs_compiled = pytest.mark.skipif(native is None, reason="the compiled coder is not in use")
 PREFIX = b"\0\0\0\0\x07"
-MOST = 20_000
 
 
 def as_columns(value: Any) -> Any:
