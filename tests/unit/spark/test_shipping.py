@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -37,8 +36,17 @@ sys.path.insert(1, {zip!r})
 """
 
 
-def run(program: str, *, hidden: tuple[str, ...] = (), paths: tuple[str, ...] = ()) -> str:
-    """Return the output of a program with the zip on its path. Modules can be hidden, and folders taken off it."""
+def run(
+    program: str, *, hidden: tuple[str, ...] = (), paths: tuple[str, ...] = (), temporary: Path | None = None
+) -> str:
+    """Return the output of a program with the zip on its path.
+
+    Args:
+        program: its source.
+        hidden: modules that it cannot import.
+        paths: folders that are taken off its path.
+        temporary: its folder of temporary files. By default that of all programs.
+    """
     prelude = _HIDE.format(hidden=set(hidden) | {"nothing"}, paths=set(paths) | {"nothing"}, zip=str(package_zip()))
     found = subprocess.run(
         [sys.executable, "-I", "-c", prelude + program],
@@ -46,6 +54,7 @@ def run(program: str, *, hidden: tuple[str, ...] = (), paths: tuple[str, ...] = 
         text=True,
         timeout=60,
         check=False,
+        env=os.environ if temporary is None else {**os.environ, "TMPDIR": str(temporary)},
     )
     assert found.returncode == 0, found.stderr
     return found.stdout.strip()
@@ -137,14 +146,16 @@ importlib.util.spec_from_file_location = fail
         ("import os\nos.getuid = lambda: 12345", "other users can change it.*other users can change it"),
     ],
 )
-def test_where_they_cannot_be_loaded_the_twins_are_used(spoil: str, said: str) -> None:
-    for folder in (package_zip().parent, Path(tempfile.gettempdir())):
-        (folder / ".pyconsumer-12345").mkdir(mode=0o777, exist_ok=True)
+def test_where_they_cannot_be_loaded_the_twins_are_used(spoil: str, said: str, tmp_path: Path) -> None:
+    places = [place / ".pyconsumer-12345" for place in (package_zip().parent, tmp_path)]
+    for folder in places:
+        folder.mkdir()
+        folder.chmod(0o777)
     try:
-        found = run(f"{spoil}\n{_DECODERS}", paths=(ROOT,))
+        found = run(f"{spoil}\n{_DECODERS}", paths=(ROOT,), temporary=tmp_path)
     finally:
-        for folder in (package_zip().parent, Path(tempfile.gettempdir())):
-            (folder / ".pyconsumer-12345").rmdir()
+        for folder in places:
+            folder.rmdir()
     assert found.startswith("pure pyconsumer.protocol.avro._pure pure Python (the compiled module cannot be loaded: ")
     assert re.search(said, found)
     assert "install pyconsumer on the executors" in found
