@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,7 +24,6 @@ from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.quotas import CONNECTION_RATE, CONSUMER_RATE, MUTATION_RATE, PRODUCER_RATE, REQUEST_PERCENTAGE
 from pyconsumer.structs import TopicPartition
-from tests.behaviour.test_broker_security import trusting
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.java import tools
@@ -238,7 +238,7 @@ def test_a_throttled_client_that_goes_holds_no_place(certificates: Certificates,
         config={"max.connections.per.ip": 1},
     ) as cluster:
         cluster.create_topic("t")
-        tls = trusting(certificates) if listener == "SSL" else None
+        tls = ssl.create_default_context(cafile=str(certificates.ca_pem)) if listener == "SSL" else None
         with RawClient(cluster.bootstrap_servers, client_id="fast", tls=tls, timeout_s=20) as raw:
             assert raw.request(produce("t", 200_000), 9).throttle_time_ms > 150_000
 
