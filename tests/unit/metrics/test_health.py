@@ -25,7 +25,7 @@ from pyconsumer.clock import SystemClock
 from pyconsumer.compat import aiokafka, kafka
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
-from pyconsumer.metrics.health import shown_error
+from pyconsumer.log_fields import shown_error
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
