@@ -11,9 +11,16 @@ import pytest
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from pyconsumer.acls import AclBinding, parse_acl
 from pyconsumer.broker import EmbeddedCluster
-from pyconsumer.compat.aiokafka import AIOKafkaConsumer, TopicPartition
+from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from pyconsumer.compat.aiokafka.errors import GroupAuthorizationFailedError as AIOKafkaGroupAuthorizationFailedError
 from pyconsumer.compat.aiokafka.errors import TopicAuthorizationFailedError as AIOKafkaTopicAuthorizationFailedError
-from pyconsumer.errors import ClusterAuthorizationFailedError, Errors, TopicAuthorizationFailedError
+from pyconsumer.compat.aiokafka.errors import TransactionalIdAuthorizationFailed
+from pyconsumer.errors import (
+    ClusterAuthorizationFailedError,
+    Errors,
+    TopicAuthorizationFailedError,
+    TransactionAbortableError,
+)
 from pyconsumer.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyconsumer.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -308,6 +315,43 @@ def test_a_transaction_whose_rights_go_away(guarded: Cluster, admin: RawClient, 
     ) as consumer:
         consumer.subscribe([topic])
         assert not list(consumer.poll(1000))
+
+
+@pytest.mark.asyncio
+async def test_a_producer_without_the_right_to_its_transactional_id_ends_at_once(
+    guarded: Cluster, admin: RawClient, topic: str
+) -> None:
+    """No coordinator knows of it, so that its end waits for no abort. Programs of aiokafka get aiokafka's error."""
+    set_acls(admin, rules(f"alice: DESCRIBE transactional_id {topic}", f"alice: WRITE topic {topic}"))
+    with KafkaProducer(alice_login(guarded), transactional_id=topic) as producer:
+        with pytest.raises(TransactionAbortableError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            producer.init_transactions()
+        began = time.monotonic()
+        producer.close(timeout_ms=120_000)
+        assert time.monotonic() - began < 60
+    theirs = AIOKafkaProducer(**alice_login(guarded), transactional_id=topic)
+    with pytest.raises(TransactionalIdAuthorizationFailed):
+        await theirs.start()
+    await theirs.stop()
+
+
+@pytest.mark.asyncio
+async def test_offsets_of_a_group_without_the_right_have_aiokafkas_error(
+    guarded: Cluster, admin: RawClient, topic: str
+) -> None:
+    admin.create_topic(topic)
+    set_acls(admin, rules(f"alice: WRITE transactional_id {topic}", f"alice: READ topic {topic}"))
+    producer = AIOKafkaProducer(**alice_login(guarded), transactional_id=topic)
+    await producer.start()
+    try:
+        await producer.begin_transaction()
+        with pytest.raises(AIOKafkaGroupAuthorizationFailedError):
+            await producer.send_offsets_to_transaction({TopicPartition(topic, 0): 0}, topic)
+        with pytest.raises(AIOKafkaGroupAuthorizationFailedError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+    finally:
+        await producer.stop()
 
 
 def test_a_join_that_waits_ends_as_it_was_admitted(guarded: Cluster, admin: RawClient, topic: str) -> None:
