@@ -174,7 +174,7 @@ def test_a_refused_session_leaves_no_timer_behind(world: World) -> None:
 
 
 def test_records_are_acquired_when_the_wait_completes(world: World) -> None:
-    """Their lock begins then, too, and what another member has taken meanwhile is not theirs."""
+    """Their lock begins then, too, and of two that wait one has the record."""
     waiting, answers = open_session(world, "a", wait_ms=60_000)
     world.brokers.advance(40)  # longer than a lock
     assert answers == []
