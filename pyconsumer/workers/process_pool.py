@@ -67,7 +67,7 @@ class ProcessPool(Pool):
         timeout: longest time of a task in seconds, None without end.
         has_results: True if the owner wants what the function returns.
         client: the consumer that polls the records, for what observes the processes.
-        modules: what a process imports before it begins, so that no import counts for ``timeout``.
+        modules: a process imports them before it begins, so that no import counts for ``timeout``.
     """
 
     def __init__(

@@ -4,6 +4,9 @@ All read the same topic in turn, ordered by key, each in a process and with a gr
 a pause. It cannot be done faster than ``min(keys, concurrency)`` records in the time of a pause. Figures are those of
 the records behind the first ones, so starts and warm-up do not count. The topic has more records than are counted, so
 the end of the topic does not count, either.
+
+With several partitions, a poll may bring the records of one of them alone. Then ours work on its keys alone, unless
+``--max-buffered`` has room for records of the others.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from pyconsumer.admin import NewTopic
 from pyconsumer.aio import AsyncKafkaConsumer
 from pyconsumer.workers import AsyncWorkers, Workers
+from pyconsumer.workers.common import WorkersSettings
 from tests.benchmarks.measure import answer
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.java import cache_folder, fetch_jars
@@ -67,9 +71,17 @@ class _Clock:
 
 
 def process(
-    way: str, servers: str, topic: str, group_id: str, concurrency: int, work_ms: int, warm: int, records: int
+    way: str,
+    servers: str,
+    topic: str,
+    group_id: str,
+    concurrency: int,
+    work_ms: int,
+    warm: int,
+    records: int,
+    buffered: int,
 ) -> dict[str, float]:
-    """Process with our workers, as ``ParallelConsumerRate.java`` does."""
+    """Process with our workers, as ``ParallelConsumerRate.java`` does. ``buffered`` 0: as many as by default."""
     clock = _Clock(warm, records)
     settings: dict[str, Any] = {
         "bootstrap_servers": servers,
@@ -77,8 +89,9 @@ def process(
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
     }
+    more = WorkersSettings(concurrency=concurrency, max_buffered=buffered or None)
     if way == "tasks":
-        asyncio.run(_tasks(clock, topic, settings, concurrency, work_ms / 1000))
+        asyncio.run(_tasks(clock, topic, settings, more, work_ms / 1000))
         return clock.figures
 
     def handle(record: Any) -> None:
@@ -87,19 +100,19 @@ def process(
             workers.stop()
 
     with KafkaConsumer(topic, **settings) as consumer:
-        workers = Workers(consumer, handle, concurrency=concurrency)
+        workers = Workers(consumer, handle, **more)
         workers.run()
     return clock.figures
 
 
-async def _tasks(clock: _Clock, topic: str, settings: dict[str, Any], concurrency: int, work: float) -> None:
+async def _tasks(clock: _Clock, topic: str, settings: dict[str, Any], more: WorkersSettings, work: float) -> None:
     async def handle(record: Any) -> None:
         await asyncio.sleep(work)
         if clock.count():
             workers.stop()
 
     async with AsyncKafkaConsumer(topic, **settings) as consumer:
-        workers = AsyncWorkers(consumer, handle, concurrency=concurrency)
+        workers = AsyncWorkers(consumer, handle, **more)
         await workers.run()
 
 
@@ -126,8 +139,17 @@ def _command(way: str, arguments: list[str]) -> list[str]:
 @click.option("--concurrency", default=100, show_default=True, type=click.IntRange(1))
 @click.option("--work-ms", default=10, show_default=True, type=click.IntRange(1), help="The pause of each record.")
 @click.option("--seconds", default=10.0, show_default=True, help="Time of a measurement at the rate that is possible.")
-@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1))
-def main(rounds: int, keys: tuple[int, ...], concurrency: int, work_ms: int, seconds: float, partitions: int) -> None:
+@click.option("--partitions", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--max-buffered", default=0, type=click.IntRange(0), help="Of ours. 0: the default of workers.")
+def main(
+    rounds: int,
+    keys: tuple[int, ...],
+    concurrency: int,
+    work_ms: int,
+    seconds: float,
+    partitions: int,
+    max_buffered: int,
+) -> None:
     with ApacheKafka(quick=False) as broker:
         servers = broker.bootstrap_servers
         for count in keys:
@@ -141,8 +163,10 @@ def main(rounds: int, keys: tuple[int, ...], concurrency: int, work_ms: int, sec
             for number in range(1, rounds + 1):
                 for way in _WAYS:
                     group_id = f"rate-{uuid.uuid4().hex[:8]}"
-                    sizes = map(str, (concurrency, work_ms, warm, records))
-                    result = answer(run(_command(way, [servers, topic, group_id, *sizes]), timeout_s=1800))
+                    sizes = [str(size) for size in (concurrency, work_ms, warm, records)]
+                    more = [] if way == "Java" else [str(max_buffered)]
+                    command = _command(way, [servers, topic, group_id, *sizes, *more])
+                    result = answer(run(command, timeout_s=1800))
                     rate, cost = result["records"] / result["seconds"], result["cpu"] / result["records"] * 1e6
                     rates.setdefault(way, []).append(rate)
                     click.echo(
@@ -161,7 +185,6 @@ def main(rounds: int, keys: tuple[int, ...], concurrency: int, work_ms: int, sec
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--program"]:
         chosen, servers, topic, group, *numbers = sys.argv[2:]
-        concurrency, work_ms, warm, records = map(int, numbers)
-        print(json.dumps(process(chosen, servers, topic, group, concurrency, work_ms, warm, records)))
+        print(json.dumps(process(chosen, servers, topic, group, *map(int, numbers))))
     else:
         main()

@@ -80,7 +80,7 @@ def test_processes_are_never_forked(monkeypatch: pytest.MonkeyPatch, methods: li
     assert asked == [chosen]
 
 
-def test_a_process_imports_what_its_records_need_before_a_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_imports_the_modules_of_its_records_before_a_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a short ``timeout_ms`` would end each process in its first record."""
     module = "wave"  # of the standard library, and nothing else needs it
     monkeypatch.delitem(sys.modules, module, raising=False)
