@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyconsumer.admin.types import OffsetSpec
-from pyconsumer.errors import KafkaError, RequestTimedOutError, for_code
+from pyconsumer.errors import KafkaError, for_code
 from pyconsumer.network.calls import Calls, await_update, group_by_leader
 from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.protocol.api_keys import ApiKey
@@ -30,6 +30,7 @@ __all__ = ["LONGEST_S", "LogEnds", "find"]
 
 LONGEST_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.1  # before the next attempt. It doubles
+_LONGEST_PAUSE_S: Final = 1.0
 
 _Sent: TypeAlias = "tuple[int, list[TopicPartition], RequestFuture[ClientResponse]]"
 """A node, the partitions that it was asked for, and the future of the request."""
@@ -60,7 +61,6 @@ def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) ->
     yield from await_update(calls.metadata, calls.clock, deadline=deadline)
     began = calls.clock.now()
     until = min(deadline, began + LONGEST_S)
-    silence = f"has not answered within {until - began:.1f} s"
     flying: list[_Sent] = []
     bell: list[RequestFuture[None]] = [RequestFuture()]  # the current one rings when any request has ended
     pause, next_try = _FIRST_PAUSE_S, began
@@ -72,15 +72,13 @@ def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) ->
             pending = set()
         ended = [sent for sent in flying if sent[2].done]
         flying = [sent for sent in flying if sent not in ended]
-        again = {tp for sent in ended for tp in _read(sent, found, silence)}
+        again = {tp for sent in ended for tp in _read(sent, found)}
         now = calls.clock.now()
-        if again and now < until:
+        if again and now + pause < until:
             pending |= again
             calls.metadata.request_update()
-            next_try = min(until, now + pause)
-            pause *= 2
-        elif now >= until:
-            pending = set()
+            next_try = now + pause
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
         if flying and not ended:
             bell[0] = RequestFuture()
             yield Wait(bell[0], next_try if pending else deadline)
@@ -110,13 +108,12 @@ def _leader(calls: Calls, tp: TopicPartition) -> tuple[int, int]:
     return (-1, -1) if leader is None else (leader.leader, leader.leader_epoch)
 
 
-def _read(sent: _Sent, found: LogEnds, silence: str) -> set[TopicPartition]:
+def _read(sent: _Sent, found: LogEnds) -> set[TopicPartition]:
     """Note the results of a request that has ended. Return the partitions to ask for again."""
     node, led, future = sent
     error = future.exception
     if error is not None:
-        text = silence if isinstance(error, RequestTimedOutError) else str(error)
-        found.reasons.update(dict.fromkeys(led, f"its leader, node {node}: {text}"))
+        found.reasons.update(dict.fromkeys(led, f"its leader, node {node}: {error}"))
         return set(led) if isinstance(error, KafkaError) and error.retriable else set()
     again = set()
     offsets = read_offsets(future.value.message)

@@ -35,6 +35,7 @@ from prometheus_client.core import Metric as PrometheusMetric
 from prometheus_client.core import UnknownMetricFamily
 from prometheus_client.registry import Collector
 
+from pyconsumer.background_log import background
 from pyconsumer.metrics.source import Metric, MetricSource, open_sources
 
 __all__ = ["MetricsServer", "collector", "name_of", "serve", "serve_collector"]
@@ -109,12 +110,12 @@ def collector() -> Collector:
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers one request. Logs nothing."""
+    """Answers one request, without a line in the log."""
 
     timeout = _LONGEST_SILENCE_S
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: a scraper that goes away is no news."""
+        """Leave requests out of the log."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -137,7 +138,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def run(self) -> None:
         """Answer until :meth:`stop` is called."""
-        with selectors.DefaultSelector() as selector:
+        with background(), selectors.DefaultSelector() as selector:
             selector.register(self.socket, selectors.EVENT_READ)
             selector.register(self._wakes, selectors.EVENT_READ)
             while all(key.fileobj is not self._wakes for key, _ in selector.select()):
@@ -151,7 +152,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.server_close()
         self._close_wakers()
         with self._changed:
-            self._shut(socket.SHUT_RD)  # a connection that has sent no request ends at once
+            self._shut(socket.SHUT_RD)  # those without a request end at once
             self._changed.wait_for(lambda: not self._open, deadline - time.monotonic())
             self._shut(socket.SHUT_RDWR)
 
@@ -159,6 +160,11 @@ class _Server(ThreadingMixIn, WSGIServer):
         """Close the copies of all sockets in a forked child. The parent's stay as they are."""
         for one in (self.socket, self._waker, self._wakes, *self._open):
             one.close()
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a request, in a thread of its own."""
+        with background():
+            super().process_request_thread(request, client_address)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
@@ -215,7 +221,7 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the server, and end its thread. A second call has no effect, nor has one in a forked child.
+        """Stop the server, and end its thread. A second call has no effect. The same applies in a forked child.
 
         Scrapes in progress have one second to end. Then their connections are closed.
 

@@ -1,4 +1,4 @@
-"""Partitions whose end is unknown, in what ``groups describe`` and ``groups export`` show."""
+"""Partitions whose end is unknown: ``groups describe`` and ``groups export`` show the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyconsumer.cli import _run, groups, positions
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp
 
 _T = [TopicPartition("t", number) for number in range(3)]
-_REASON = "its leader, node 2: has not answered within 5.0 s"
+_REASON = "its leader, node 2: no response to LIST_OFFSETS from h:9092 within 5 s"
 
 
 class Admin:

@@ -150,7 +150,7 @@ def test_the_port_is_free_when_the_parent_has_closed_it_although_a_child_lives()
 def test_multiprocess_mode_is_answered_by_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """The page of all workers has nothing of ours, since it is made of their files."""
+    """The page of all workers is made of their files, so our metrics are absent."""
     collector()
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
     serve(0).close()  # a port for each process is the way
@@ -245,7 +245,7 @@ def test_a_scrape_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch
         held.go_on.set()
 
 
-def test_the_server_waits_for_nothing_by_polling() -> None:
+def test_the_server_does_not_poll() -> None:
     """So ``close`` has no interval to wait for."""
     asked: list[Any] = []
 
