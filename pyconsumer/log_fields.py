@@ -29,6 +29,7 @@ LOGGERS: Final = (
     "pyconsumer.consumer.all_partitions",
     "pyconsumer.consumer.coordinator",
     "pyconsumer.exactly_once",
+    "pyconsumer.metrics.prometheus",
     "pyconsumer.metrics.source",
     "pyconsumer.network",
     "pyconsumer.network.connection",

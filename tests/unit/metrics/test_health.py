@@ -409,6 +409,34 @@ def test_the_watch_reads_the_consumers_of_all_faces_and_holds_none(brokers: str)
     assert watch.take_alarms() == []
 
 
+def test_the_watch_reads_the_producers_of_both_faces_and_sees_a_false_alarm(
+    brokers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def on_a_loop() -> None:
+        async with AsyncKafkaProducer(bootstrap_servers=brokers, client_id="asyncio"):
+            await asyncio.to_thread(wait_until, lambda: "asyncio" in watch.readings, 60, "a reading")
+
+    with HealthWatch() as watch:
+        with KafkaProducer(bootstrap_servers=brokers, client_id="blocking") as producer:
+            asyncio.run(on_a_loop())
+            wait_until(lambda: "blocking" in watch.readings, 60, "a reading")
+            assert watch.take_alarms() == []
+            watch.look_at_producer(producer._delegate)
+            assert watch.take_alarms() == []
+            with monkeypatch.context() as patch, watch.paused():
+                patch.setattr(type(producer.health()), "is_alive", lambda health: False)
+                watch.look_at_producer(producer._delegate)
+                (alarm,) = watch.take_alarms()
+        watch.look_at_producer(producer._delegate)
+        dropped = KafkaProducer(bootstrap_servers=brokers)
+        reference = weakref.ref(dropped)
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            del dropped
+        assert reference() is None
+    assert alarm.startswith("the thread of blocking runs")
+    assert watch.take_alarms() == []
+
+
 def test_a_poll_that_the_watch_sees_may_have_come_just_after_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that finds records notes its beginning alone, so a member that polls no more is dead that soon."""
     metrics = SimpleNamespace(polls=0, at=0.0)
