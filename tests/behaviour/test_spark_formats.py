@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ pytest.importorskip("pyspark")
 
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.cli import archive as archive_command
 from pyconsumer.schemas import (
     JSONDeserializer,
     JSONSerializer,
@@ -176,3 +178,27 @@ def test_a_stream_of_protobuf_keeps_its_schema(spark: Any, world: World, topic_n
     stream.run_available()
     rows = spark.read.parquet(str(stream.output)).orderBy("offset").select("value.id").collect()
     assert [int(row.id) for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["json", "protobuf"])
+def test_a_typed_archive_keeps_each_record_and_its_schema_id(
+    spark: Any, world: World, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    world.send(topic_name, form, [*orders(0, 1), None, b"{}"])
+    schema_id = world.client.get_latest_version(f"{topic_name}-value").schema_id
+    folder = str(tmp_path / "typed")
+    arguments = [topic_name, "--to", folder, "-b", world.servers, "--value-format", form, "--json"]
+    arguments += ["--schema-registry", world.url]
+    monkeypatch.setattr("pyconsumer.cli.spark.spark_session", lambda master, conf: nullcontext(spark))
+    for _ in range(2):  # the second time it adds nothing
+        archive_command.command.main(arguments, standalone_mode=False)
+    frame = spark.read.parquet(folder).orderBy("offset")
+    assert frame.schema["value"].dataType.simpleString() == TYPES[form]
+    rows = frame.collect()
+    assert [row.offset for row in rows] == [0, 1, 2, 3]
+    found = [row.value and (row.value.id, row.value.customer.name, row.value.tags, row.value.counts) for row in rows]
+    assert found == [(0, "c0", [], {"x": 0}), (1, "c1", ["a"], {"x": 1}), None, None]
+    assert [row.value_schema_id for row in rows] == [schema_id, schema_id, None, None]
+    assert [row.bad_value and bytes(row.bad_value) for row in rows] == [None, None, None, b"{}"]
+    assert [row.decodeError and row.decodeError.stage for row in rows] == [None, None, None, "framing"]
