@@ -12,9 +12,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyconsumer.spark.archive as pipelines
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import archive as archive_command
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.schemas import (
     JSONDeserializer,
     JSONSerializer,
@@ -91,6 +93,7 @@ class World(NamedTuple):
                 (plain if isinstance(each, bytes) else producer).send(topic, each).result(60)
 
     def options(self, topic: str, form: str, **more: object) -> dict[str, object]:
+        more = {name.replace("__", "."): value for name, value in more.items()}
         return {"subscribe": topic, "value.format": form, "schema.registry.url": self.url, **more}
 
 
@@ -202,3 +205,38 @@ def test_a_typed_archive_keeps_each_record_and_its_schema_id(
     assert [row.value_schema_id for row in rows] == [schema_id, schema_id, None, None]
     assert [row.bad_value and bytes(row.bad_value) for row in rows] == [None, None, None, b"{}"]
     assert [row.decodeError and row.decodeError.stage for row in rows] == [None, None, None, "framing"]
+
+
+@pytest.mark.slow
+def test_an_archive_has_one_type_of_values(spark: Any, world: World, topic_name: str, tmp_path: Path) -> None:
+    def archive(folder: str, **more: object) -> pipelines.Archived:
+        options = {name: str(value) for name, value in world.options(topic_name, "protobuf", **more).items()}
+        return pipelines.archive(spark, world.servers, topic_name, str(tmp_path / folder), options=options)
+
+    def files(folder: str) -> list[Path]:
+        return sorted(path for path in (tmp_path / folder).rglob("*") if path.name != "_lock")
+
+    world.send(topic_name, "protobuf", orders(0))
+    first = world.client.get_latest_version(f"{topic_name}-value").schema_id
+    pipelines.archive(spark, world.servers, topic_name, str(tmp_path / "raw"))
+    archive("typed")
+    world.send(topic_name, "protobuf", [{**each, "more": 1} for each in orders(1)], WIDER)
+    second = world.client.get_latest_version(f"{topic_name}-value").schema_id
+
+    before = files("raw"), files("typed")
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"/raw holds values as undecoded \(binary\), and .* add values as protobuf of schema {second} \(struct<"
+        r"id.* Use another folder, or go on as before, with no value\.format",
+    ):
+        archive("raw")
+    back = rf"with value\.format=protobuf and value\.schema\.id={first}"
+    with pytest.raises(ConfigurationError, match=rf"/typed holds values as protobuf of schema {first} .*{back}"):
+        pipelines.archive(spark, world.servers, topic_name, str(tmp_path / "typed"))
+    with pytest.raises(ConfigurationError, match=rf"add values as protobuf of schema {second} .*{back}"):
+        archive("typed", value__schema__id=second)
+    assert (files("raw"), files("typed")) == before
+
+    assert archive("typed", value__schema__id=first).records == 1
+    rows = spark.read.parquet(str(tmp_path / "typed")).orderBy("offset").collect()
+    assert [int(row.value.id) for row in rows] == [0, 1]
