@@ -27,7 +27,6 @@ from __future__ import annotations
 import _thread
 import atexit
 import contextlib
-import inspect
 import logging
 import os
 import sys
@@ -376,7 +375,7 @@ def warn(
     source: object = None,
     _current: _Thread = _current,  # for finalizers: at the end of the interpreter modules have lost their names
     _warn: Callable[..., None] = warnings.warn,
-    _frame: Callable[[], FrameType | None] = inspect.currentframe,
+    _frame: Callable[[], FrameType | None] = sys._getframe,
 ) -> None:
     """Issue a warning like :func:`warnings.warn`. In the package's own threads, put it into the queue.
 

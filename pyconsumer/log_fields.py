@@ -8,13 +8,14 @@ Both are None for a line that belongs to no client.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 from types import FrameType
 from typing import Final
 
-__all__ = ["LOGGERS", "client_of", "escaped", "install", "label_of"]
+from pyconsumer.errors import KafkaError
+
+__all__ = ["LOGGERS", "client_of", "escaped", "install", "label_of", "shown_error"]
 
 #: The loggers of clients.
 LOGGERS: Final = (
@@ -28,6 +29,7 @@ LOGGERS: Final = (
     "pyconsumer.consumer.all_partitions",
     "pyconsumer.consumer.coordinator",
     "pyconsumer.exactly_once",
+    "pyconsumer.metrics.prometheus",
     "pyconsumer.metrics.source",
     "pyconsumer.network",
     "pyconsumer.network.connection",
@@ -48,6 +50,9 @@ LOGGERS: Final = (
 Names = tuple[str | None, str | None]
 _NO_CLIENT: Final[Names] = (None, None)
 _MOST_FRAMES: Final = 60
+_LONGEST_TEXT: Final = 500  # characters of an error
+#: ``inspect.CO_OPTIMIZED``: the code of a function. ``inspect`` takes long to import.
+_OPTIMIZED: Final = 1
 #: Attributes of clients and their parts that have their settings.
 _SETTINGS: Final = ("config", "settings")
 
@@ -75,6 +80,14 @@ def label_of(client_id: str | None, group_id: str | None) -> str:
     return escaped(label)
 
 
+def shown_error(error: BaseException | None) -> str | None:
+    """Return an error as text. Of an error that is not ours only the type: its text may hold data of the user."""
+    if error is None:
+        return None
+    name = type(error).__name__
+    return f"{name}: {error}"[:_LONGEST_TEXT] if isinstance(error, KafkaError) else name
+
+
 def escaped(label: str) -> str:
     """Return a text in which control characters are escaped, so that it stays on one line of the log."""
     return label if label.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in label)
@@ -84,7 +97,7 @@ def _names_in(frame: FrameType) -> list[Names]:
     names = frame.f_locals
     owner = names.get("self")
     settings_of_call = [names.get(name) for name in _SETTINGS]  # where an object is being made, it has none yet
-    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED:
         names.clear()  # before 3.13 the frame keeps this copy, and with it each object that the function has dropped
     is_ours = owner is not None and type(owner).__module__.startswith("pyconsumer.")
     found: list[Names] = []

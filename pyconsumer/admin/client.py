@@ -42,7 +42,6 @@ from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import refuse_pickling
 from pyconsumer.metrics.source import Metric, MetricSource
-from pyconsumer.metrics.table import ADMIN
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
@@ -124,7 +123,7 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
             self._metric_source = MetricSource(
                 "admin-client",
                 self.config.client_id,
-                ADMIN,
+                "admin",
                 self._clock.now,
                 NetworkScopes(self._client),
                 reporters=self.config.metric_reporters,

@@ -29,7 +29,6 @@ from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.share.delegate import AcknowledgementCallback, CommitResults
 from pyconsumer.consumer.share.interface import Acknowledgeable, Mask
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
-from pyconsumer.metrics.health import ConsumerHealth, ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import FutureRecordMetadata
@@ -46,6 +45,8 @@ from pyconsumer.structs import (
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from pyconsumer.metrics.health import ConsumerHealth, ProducerHealth
 
 __all__ = ["AsyncConsumer", "AsyncProducer", "AsyncShareConsumer"]
 

@@ -13,6 +13,7 @@ import asyncio
 import socket
 import ssl
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
@@ -53,6 +54,8 @@ _BEFORE_LOGIN: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, Ap
 _MOST_TRAILING_NOTED: Final = 100
 _THROTTLE_TIME: Final = "throttle_time_ms"
 _RESET: Final = struct.pack("ii", 1, 0)
+#: The state of a TCP connection whose peer has closed it.
+_CLOSE_WAIT: Final = 8
 
 
 class ConnectionOwner(Protocol):
@@ -492,11 +495,22 @@ class ClientConnection:
         """Neither read nor serve requests for some time. The response that is being made is still sent."""
         broker = self._broker
         self._set_reading(False)
+        self._loop.add_reader(self._sock, self._on_readable_while_muted)
         self._muted = broker.timer.schedule(broker.clock.now() + throttle_ms / 1000, self._unmute)
+
+    def _on_readable_while_muted(self) -> None:
+        """Close the connection if its client is gone, so that it holds no place until the time is over.
+
+        More requests of a client that is there stay unread. After them its end is noticed when the time is over.
+        """
+        self._loop.remove_reader(self._sock)
+        if not self._out and _has_ended(self._sock):
+            self.close()
 
     def _unmute(self) -> None:
         self._muted = None
         if not self._closed:
+            self._loop.remove_reader(self._sock)
             self._pump()
 
     def _reply(self, response: Message | None, version: int, correlation_id: int) -> None:
@@ -644,6 +658,18 @@ class ClientConnection:
             except OSError:
                 pass
             self.close()
+
+
+def _has_ended(sock: socket.socket) -> bool:
+    """Return whether the peer has closed a connection. Its last bytes, such as the end of TLS, may still be unread."""
+    try:
+        if not sock.recv(1, socket.MSG_PEEK):
+            return True
+        return sys.platform == "linux" and sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _CLOSE_WAIT
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _encode(response: Message, version: int, correlation_id: int) -> Sequence[Part]:

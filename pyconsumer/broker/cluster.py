@@ -43,6 +43,8 @@ class EmbeddedCluster:
             own listeners and files, and they replicate to each other.
         data_dir: the folder for the data. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
         config: broker settings by Kafka's names, such as ``{"num.partitions": 3}``.
+        broker_configs: settings of single brokers by node id, such as ``{1: {"broker.rack": "b"}}``. They go before
+            ``config``. Other settings than the rack must be ones that Kafka lets a single broker change while it runs.
         features: versions of features, such as ``{"transaction.version": 1}``. By default the newest versions.
         host: the address to listen on.
         port: port of the first broker's first listener. The other listeners get the next ports. 0 picks free ports.
@@ -83,6 +85,7 @@ class EmbeddedCluster:
         data_dir: str | os.PathLike[str] | None = None,
         config: Mapping[str, object] | None = None,
         *,
+        broker_configs: Mapping[int, Mapping[str, object]] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         listeners: Sequence[str] | None = None,
@@ -121,6 +124,7 @@ class EmbeddedCluster:
             config=({} if acls is None else {"authorizer.class.name": STANDARD_AUTHORIZER})
             | token_settings(oauth or {})
             | dict(config or {}),
+            broker_configs={node_id: dict(own) for node_id, own in (broker_configs or {}).items()},
             acls=_rules(acls or ()),
             quotas={entity: dict(values) for entity, values in (quotas or {}).items()},
             features=dict(features or {}),

@@ -62,6 +62,7 @@ _REPORT_S: Final = 2.0
 #: A bound against mistyped numbers: each broker has its own files and sockets in the one process.
 _MOST_BROKERS: Final = 100
 _LAST_PORT: Final = 65_535
+_RACK: Final = "broker.rack"
 #: Settings with which tokens can be accepted.
 _FOR_TOKENS: Final = ("sasl.oauthbearer.jwks.endpoint.url", "pyconsumer.oauthbearer.unsecured")
 
@@ -83,6 +84,7 @@ class ClusterOptions:
     Attributes:
         data_dir: the folder for all data. None keeps the data in memory.
         config: broker settings by Kafka's names.
+        broker_configs: settings of single brokers by node id, which go before ``config``.
         features: finalized versions of features, which are set at the start. Other features keep their versions
             (KIP-584).
         host: the address to listen on. ``advertised_host`` is the address for clients, if it is another one.
@@ -100,6 +102,7 @@ class ClusterOptions:
     brokers: int = 1
     data_dir: Path | None = None
     config: Mapping[str, object] = field(default_factory=dict)
+    broker_configs: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
     host: str = "127.0.0.1"
     advertised_host: str | None = None
@@ -130,6 +133,7 @@ class ClusterOptions:
                 check_feature(name, level)
             except InvalidUpdateVersionError as error:
                 raise ConfigurationError(str(error.args[0])) from None
+        self._check_broker_configs()
         config = BrokerConfig(self.settings)
         listeners = {name.lower() for name in self.listeners}
         for name in self.settings:
@@ -172,6 +176,23 @@ class ClusterOptions:
             if problem is not None:
                 raise ConfigurationError(f"quotas: {dict(entity)}: {problem.args[0]}")
         parse_super_users(config.text("super.users"))
+
+    def _check_broker_configs(self) -> None:
+        for node_id, own in self.broker_configs.items():
+            if not isinstance(node_id, int) or not 0 <= node_id < self.brokers:
+                raise ConfigurationError(
+                    f"broker_configs: there is no broker {node_id!r}, only 0 to {self.brokers - 1}"
+                )
+            self.config_of(node_id)
+            for name in own:
+                if name != _RACK and not BrokerConfig.is_dynamic(name):
+                    raise ConfigurationError(
+                        f"broker_configs: {name} is a setting of the whole cluster here: write it into config"
+                    )
+
+    def config_of(self, node_id: int) -> BrokerConfig:
+        """Return the settings of a broker at its start."""
+        return BrokerConfig({**self.settings, **self.broker_configs.get(node_id, {})})
 
     @property
     def takes_tokens(self) -> bool:
@@ -391,7 +412,7 @@ class ClusterHost:
         return Broker(
             node_id,
             folder=None if options.data_dir is None else options.data_dir / f"broker-{node_id}",
-            config=BrokerConfig(options.settings),
+            config=options.config_of(node_id),
             controller=self.controller,
             clock=self._clock,
             timer=self._timer,
@@ -589,7 +610,7 @@ class ClusterHost:
     def fenced_endpoints(self, listener: str) -> list[BrokerMetadata]:
         """Return the addresses of killed brokers. They will listen on these addresses again."""
         return [
-            self._endpoint(listener, node_id, ports[listener], self._config)
+            self._endpoint(listener, node_id, ports[listener], self.options.config_of(node_id))
             for node_id, ports in sorted(self._known_ports.items())
             if listener in ports
         ]
@@ -599,7 +620,7 @@ class ClusterHost:
         address = self._advertised.get(key)
         if address is None:
             address = self._advertised[key] = self.options.advertised(listener, node_id, port)
-        return BrokerMetadata(node_id, *address, config.value("broker.rack"))
+        return BrokerMetadata(node_id, *address, config.value(_RACK))
 
     def ports(self) -> list[dict[str, int]]:
         """Return the port of each listener, for each broker. The first one also has the port of the schema registry."""

@@ -106,7 +106,10 @@ class GroupLags:
 
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
         found = positions_of(self._admin, self._names(), self._timeout_ms, lag_time=self._lag_time)
-        return list(_good(found).values())
+        good = list(_good(found).values())
+        for reason in sorted({row.reason for _, rows in good for row in rows if row.reason}):
+            click.echo(f"Error: the end of a log is unknown: {reason}", err=True)
+        return good
 
     def _names(self) -> list[str]:
         return [

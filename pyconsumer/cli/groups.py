@@ -205,6 +205,7 @@ def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool = Fals
                 **({"lag_time_s": row.lag_time} if lag_time else {}),
                 "finished": [list(run) for run in row.finished],
                 "member_id": row.owner.member_id if row.owner else None,
+                **({"end_unknown": row.reason} if row.reason else {}),
             }
             for row in rows
         ],
@@ -246,6 +247,9 @@ def _print(out: Console, group: GroupDescription, rows: list[Row], *, lag_time: 
         print_table(out, positions)
         if known:
             out.print(f"lag of {len(known)} of {len(rows)} partitions: {sum(known):,}")
+        for reason in sorted({row.reason for row in rows if row.reason}):
+            count = sum(row.reason == reason for row in rows)
+            out.print(printable(f"end of {count} of {len(rows)} partitions unknown: {reason}"))
 
 
 def _runs(finished: Sequence[tuple[int, int]]) -> str:

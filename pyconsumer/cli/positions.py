@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,12 +11,12 @@ from pyconsumer.admin import (
     GroupDescription,
     KafkaAdminClient,
     MemberDescription,
-    OffsetSpec,
     ShareOffset,
     groups,
-    topics,
+    log_ends,
 )
 from pyconsumer.admin.client import run_steps
+from pyconsumer.admin.log_ends import LogEnds
 from pyconsumer.consumer.finished_gaps import FinishedRun, decode_finished
 from pyconsumer.consumer.lag_time import age_of
 from pyconsumer.errors import KafkaError
@@ -27,7 +26,6 @@ __all__ = [
     "Row",
     "descriptions_of",
     "ends_of",
-    "leaders_of",
     "offsets_of",
     "positions_of",
     "rows_of",
@@ -46,7 +44,7 @@ class Row:
     None stands for: no committed offset, an unknown end, no owner. ``finished`` are the runs of records above the
     committed offset that workers have finished already, from the commit's metadata. ``lag_time`` is the age in seconds
     of the first uncommitted record, None if it was not asked for. ``unfinished`` is the number of records that a share
-    group has not finished. ``committed`` is the first of them.
+    group has not finished. ``committed`` is the first of them. ``reason`` says why the end is unknown, for people.
     """
 
     partition: TopicPartition
@@ -56,6 +54,7 @@ class Row:
     finished: tuple[FinishedRun, ...] = ()
     lag_time: float | None = None
     unfinished: int | None = None
+    reason: str | None = None
 
     @property
     def lag(self) -> int | None:
@@ -138,54 +137,38 @@ def share_offsets_of(
     return run_steps(admin, lambda calls, until: share_groups.offsets_of(calls, wanted, until), timeout_ms)
 
 
-def rows_of(group: GroupDescription, offsets: _Offsets, ends: Mapping[TopicPartition, int]) -> list[Row]:
+def rows_of(group: GroupDescription, offsets: _Offsets, found: LogEnds) -> list[Row]:
     """Return the progress of a group by partition, from its offsets and the ends of the logs.
 
     A partition of a share group may have several members, so it has no owner.
     """
     assigned = {tp: member for member in group.members for tp in member.assignment}
     owners = {} if group.group_type == "share" else assigned
-    return [_row(tp, offsets.get(tp), ends.get(tp), owners.get(tp)) for tp in sorted({*offsets, *assigned})]
+    return [
+        _row(tp, offsets.get(tp), found.ends.get(tp), owners.get(tp), found.reasons.get(tp))
+        for tp in sorted({*offsets, *assigned})
+    ]
 
 
 def _row(
-    tp: TopicPartition, found: OffsetAndMetadata | ShareOffset | None, end: int | None, owner: MemberDescription | None
+    tp: TopicPartition,
+    found: OffsetAndMetadata | ShareOffset | None,
+    end: int | None,
+    owner: MemberDescription | None,
+    reason: str | None,
 ) -> Row:
     if found is None:
-        return Row(tp, None, end, owner)
+        return Row(tp, None, end, owner, reason=reason)
     if isinstance(found, ShareOffset):
-        return Row(tp, found.start_offset, end, owner, unfinished=found.lag)
-    return Row(tp, found.offset, end, owner, tuple(decode_finished(found.offset, found.metadata or "")))
+        return Row(tp, found.start_offset, end, owner, unfinished=found.lag, reason=reason)
+    return Row(tp, found.offset, end, owner, tuple(decode_finished(found.offset, found.metadata or "")), reason=reason)
 
 
-def leaders_of(
-    admin: KafkaAdminClient, partitions: Iterable[TopicPartition], timeout_ms: int
-) -> dict[TopicPartition, int]:
-    """Return the leaders of those partitions that exist and have one, by one request for their topics."""
-    wanted = set(partitions)
-    names = sorted({tp.topic for tp in wanted})
-    found = run_steps(admin, lambda calls, until: topics.leaders_of(calls, names, until), timeout_ms)
-    return {tp: node for tp, node in found.items() if tp in wanted}
-
-
-def ends_of(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-    """Return the ends of the logs, as far as they can be read now.
-
-    A partition without a leader is not asked for: the request would look for one until the timeout. A leader that does
-    not answer costs the ends of its own partitions, and no others.
-    """
-    leaders = leaders_of(admin, partitions, timeout_ms) if partitions else {}
-    try:
-        found = admin.list_offsets(dict.fromkeys(leaders, OffsetSpec.LATEST), timeout_ms=timeout_ms)
-    except KafkaError:
-        found = {}
-        by_node: dict[int, list[TopicPartition]] = {}
-        for tp, node in leaders_of(admin, partitions, timeout_ms).items():  # a topic may have been deleted just now
-            by_node.setdefault(node, []).append(tp)
-        for led in by_node.values():
-            with contextlib.suppress(KafkaError):
-                found |= admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), timeout_ms=min(timeout_ms, 2000))
-    return {tp: end.offset for tp, end in found.items() if end is not None}
+def ends_of(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> LogEnds:
+    """Return the ends of the logs, as far as they can be read now. See :mod:`pyconsumer.admin.log_ends`."""
+    if not partitions:
+        return LogEnds({}, {})
+    return run_steps(admin, lambda calls, until: log_ends.find(calls, partitions, until), timeout_ms)
 
 
 def _lag_time(row: Row, times: Mapping[tuple[TopicPartition, int], float]) -> float | None:

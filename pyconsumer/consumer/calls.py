@@ -28,7 +28,6 @@ from pyconsumer.consumer.interface import ConsumerRebalanceListener, ImmediateCa
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.metric_scopes import open_source
 from pyconsumer.generic import K, V, generic_alias, refuse_pickling
-from pyconsumer.metrics.health import ConsumerHealth
 from pyconsumer.metrics.source import Metric, MetricSource
 from pyconsumer.network.futures import Steps
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from pyconsumer.consumer.typed_settings import ConsumerSettings
     from pyconsumer.generic import Deserializer
+    from pyconsumer.metrics.health import ConsumerHealth
 
 __all__ = ["DEFAULT_CLOSE_TIMEOUT_MS", "ConsumerCalls", "LentConsumer"]
 

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyconsumer.errors import WakeupError
-from pyconsumer.metrics.health import ConsumerHealth, shown_error
+from pyconsumer.log_fields import shown_error
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.delegate import ConsumerDelegate
     from pyconsumer.consumer.guard import Guard
+    from pyconsumer.metrics.health import ConsumerHealth
     from pyconsumer.network.client import NetworkClient
 
 __all__ = ["Activity", "consumer_health"]
@@ -66,6 +67,8 @@ class Activity:
 
 def consumer_health(delegate: ConsumerDelegate, guard: Guard, activity: Activity) -> ConsumerHealth:
     """Return the state of a consumer. See :meth:`pyconsumer.KafkaConsumer.health`."""
+    from pyconsumer.metrics.health import ConsumerHealth
+
     now = delegate.clock.now()
     config, client, metrics, group = delegate.config, delegate.client, delegate.metrics, delegate.coordinator
     states = list(delegate.subscriptions.by_partition.values())

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, overl
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError, RecordDeserializationError
 from pyconsumer.generic import K, V, generic_alias
-from pyconsumer.metrics.health import ConsumerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
@@ -32,6 +31,8 @@ from pyconsumer.structs import (
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from pyconsumer.metrics.health import ConsumerHealth
 
 __all__ = [
     "CommitCallback",

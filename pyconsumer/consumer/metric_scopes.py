@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.metrics.source import Gauge, MetricSource, Scope
-from pyconsumer.metrics.table import CONSUMER, CONSUMER_PROTOCOL
 from pyconsumer.metrics.windows import NO_SAMPLE, Readable
 from pyconsumer.network.metric_scopes import NetworkScopes
 
@@ -46,7 +45,7 @@ def open_source(delegate: ConsumerDelegate) -> MetricSource:
     return MetricSource(
         "consumer",
         config.client_id,
-        CONSUMER_PROTOCOL if config.group_protocol == "consumer" else CONSUMER,
+        "consumer-protocol" if config.group_protocol == "consumer" else "consumer",
         delegate.clock.now,
         scopes,
         reporters=config.metric_reporters,

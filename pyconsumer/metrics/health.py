@@ -1,5 +1,7 @@
 """The values that ``health()`` of the clients returns. No I/O, no lock, and no reference to the client.
 
+The first call of ``health()`` imports this module, because ``dataclasses`` takes long to import.
+
 An object of these classes is a snapshot. All times in it are durations in seconds, up to the moment of the call.
 """
 
@@ -8,22 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["LONGEST_WAIT_MS", "ConsumerHealth", "ProducerHealth", "shown_error"]
+__all__ = ["LONGEST_WAIT_MS", "ConsumerHealth", "ProducerHealth"]
 
 #: ``is_ready`` is False after so long a wait for a coordinator or leader, unless another time is given.
 LONGEST_WAIT_MS: Final = 30_000.0
-_LONGEST_TEXT: Final = 500  # characters
-
-
-def shown_error(error: BaseException | None) -> str | None:
-    """Return an error as text. Of an error that is not ours only the type: its text may hold data of the user."""
-    if error is None:
-        return None
-    name = type(error).__name__
-    return f"{name}: {error}"[:_LONGEST_TEXT] if isinstance(error, KafkaError) else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

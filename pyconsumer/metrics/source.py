@@ -13,10 +13,12 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from pyconsumer.metrics.table import Family, Spec
 from pyconsumer.metrics.windows import NO_SAMPLE, Readable, Reading, Windows
+
+if TYPE_CHECKING:
+    from pyconsumer.metrics.table import Family, Spec
 
 __all__ = ["Gauge", "Metric", "MetricSource", "MetricsReporter", "Scope", "open_sources", "values_of", "windows_of"]
 
@@ -96,7 +98,8 @@ class MetricSource:
     Args:
         domain: ``consumer``, ``producer`` or ``admin-client``.
         client_id: the tag of all metrics.
-        families: the metrics, from :mod:`pyconsumer.metrics.table`.
+        table: the name of the metrics' table, from :data:`pyconsumer.metrics.table.FAMILIES`. The first reader imports
+            that module, because most clients have none.
         now: the client's clock, in seconds.
         scopes: returns the sources of a family, by its group and tags. It must not refer to the public client, so that
             a client that is dropped goes.
@@ -112,7 +115,7 @@ class MetricSource:
         self,
         domain: str,
         client_id: str,
-        families: tuple[Family, ...],
+        table: str,
         now: Callable[[], float],
         scopes: Callable[[str, tuple[str, ...]], Iterable[Scope]],
         *,
@@ -122,7 +125,7 @@ class MetricSource:
         self.domain = domain
         self.label = client_id
         self._client_id = client_id
-        self._families = families
+        self._table = table
         self._now = now
         self._scopes = scopes
         self._reporters: list[MetricsReporter] = []
@@ -141,7 +144,7 @@ class MetricSource:
         """Return all metrics that are served now, with their values."""
         now = self._now()
         found: list[Metric] = []
-        for family in self._families:
+        for family in self._families():
             names = ("client-id", *family.tags)
             for scope in self._all_scopes(family, len(found)):
                 tags = dict(zip(names, (self._client_id, *scope.tags), strict=True))
@@ -157,8 +160,9 @@ class MetricSource:
         """
         now = self._now()
         found: dict[str, dict[str, float | None]] = {}
-        by_partition = {family.group for family in self._families if "partition" in family.tags}
-        for family in self._families:
+        families = self._families()
+        by_partition = {family.group for family in families if "partition" in family.tags}
+        for family in families:
             if family.group in _ALONE:
                 continue
             for scope in self._all_scopes(family, 0):
@@ -169,6 +173,11 @@ class MetricSource:
                 for spec, value in values_of(family, scope, now):
                     group[spec.name] = value
         return found
+
+    def _families(self) -> tuple[Family, ...]:
+        from pyconsumer.metrics.table import FAMILIES
+
+        return FAMILIES[self._table]
 
     def _all_scopes(self, family: Family, count: int) -> Iterable[Scope]:
         if family.group == "kafka-metrics-count":

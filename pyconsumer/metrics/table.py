@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-__all__ = ["ADMIN", "CONSUMER", "CONSUMER_PROTOCOL", "PRODUCER", "SHARE_CONSUMER", "Family", "Spec"]
+__all__ = ["ADMIN", "CONSUMER", "CONSUMER_PROTOCOL", "FAMILIES", "PRODUCER", "SHARE_CONSUMER", "Family", "Spec"]
 
 
 class Spec(NamedTuple):
@@ -491,3 +491,12 @@ ADMIN: Final = (
     _APP_INFO,
     _COUNT,
 )
+
+#: All tables by name.
+FAMILIES: Final = {
+    "admin": ADMIN,
+    "consumer": CONSUMER,
+    "consumer-protocol": CONSUMER_PROTOCOL,
+    "producer": PRODUCER,
+    "share-consumer": SHARE_CONSUMER,
+}

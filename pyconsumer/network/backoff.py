@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random as _random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 __all__ = ["Backoff"]
 
 
-@dataclass(frozen=True, slots=True)
 class Backoff:
     """The pause before the next attempt: ``initial * factor ** failures``, spread by jitter, up to a maximum.
 
@@ -21,17 +19,21 @@ class Backoff:
         random: returns numbers in [0, 1). A test passes its own function.
     """
 
-    initial: float
-    maximum: float
-    factor: float = 2.0
-    jitter: float = 0.2
-    random: Callable[[], float] = field(default=_random.random, repr=False, compare=False)
+    __slots__ = ("factor", "initial", "jitter", "maximum", "random")
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.initial <= self.maximum:
-            raise ValueError(f"the first pause {self.initial} must be between 0 and the longest one {self.maximum}")
-        if self.factor < 1 or not 0 <= self.jitter < 1:
-            raise ValueError(f"growth {self.factor} must be at least 1, and jitter {self.jitter} at least 0, below 1")
+    def __init__(
+        self,
+        initial: float,
+        maximum: float,
+        factor: float = 2.0,
+        jitter: float = 0.2,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        if not 0 <= initial <= maximum:
+            raise ValueError(f"the first pause {initial} must be between 0 and the longest one {maximum}")
+        if factor < 1 or not 0 <= jitter < 1:
+            raise ValueError(f"growth {factor} must be at least 1, and jitter {jitter} at least 0, below 1")
+        self.initial, self.maximum, self.factor, self.jitter, self.random = initial, maximum, factor, jitter, random
 
     @classmethod
     def ms(

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import errno
 import functools
-import itertools
 import math
 import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES, Connection, Reply, State
@@ -65,21 +63,20 @@ class LoginSignal:
         self.raised = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelSettings:
+class ChannelSettings(NamedTuple):
     """Settings that all channels of a client share. Sizes are in bytes. -1 leaves the size to the system."""
 
+    login_signal: LoginSignal
+    correlation_ids: Iterator[int]
     client_id: str = ""
     software_version: str = ""
     tls: TlsContexts | None = None
     sasl: Callable[[str], SaslMechanism] | None = None  # of the host of the broker
-    login_signal: LoginSignal = field(default_factory=LoginSignal)
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     max_response_bytes: int = MOST_RESPONSE_BYTES
-    random: Callable[[], float] = field(default=lambda: 0.5)
-    open_socket: Callable[[int], Any] = field(default=lambda family: socket.socket(family, socket.SOCK_STREAM))
-    correlation_ids: Iterator[int] = field(default_factory=itertools.count)
+    random: Callable[[], float] = lambda: 0.5
+    open_socket: Callable[[int], Any] = lambda family: socket.socket(family, socket.SOCK_STREAM)
 
 
 class Channel:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyconsumer import errors
@@ -47,14 +46,16 @@ _REBOOTSTRAP_REQUIRED = 129
 _RESPONSES_TO_BELIEVE = 3
 
 
-@dataclass(slots=True)
 class TopicMetadata:
     """The metadata of one topic. ``topic_id`` is 16 zero bytes if the broker has no topic ids."""
 
-    name: str
-    topic_id: bytes = ZERO_UUID
-    is_internal: bool = False
-    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
+    __slots__ = ("is_internal", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: bytes = ZERO_UUID, is_internal: bool = False) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.is_internal = is_internal
+        self.partitions: dict[int, PartitionMetadata] = {}
 
 
 class MetadataQuery(NamedTuple):

@@ -27,7 +27,6 @@ from pyconsumer.errors import (
 )
 from pyconsumer.generic import PendingError
 from pyconsumer.metrics.source import MetricSource, windows_of
-from pyconsumer.metrics.table import PRODUCER
 from pyconsumer.metrics.windows import NO_SAMPLE
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
@@ -219,7 +218,7 @@ class ProducerDelegate:
             self.metric_source = MetricSource(
                 "producer",
                 config.client_id,
-                PRODUCER,
+                "producer",
                 clock.now,
                 ProducerScopes(
                     self.client,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyconsumer.metrics.health import ProducerHealth, shown_error
+from pyconsumer.log_fields import shown_error
 
 if TYPE_CHECKING:
+    from pyconsumer.metrics.health import ProducerHealth
     from pyconsumer.producer.delegate import ProducerDelegate
 
 __all__ = ["producer_health"]
@@ -14,6 +15,8 @@ __all__ = ["producer_health"]
 
 def producer_health(delegate: ProducerDelegate) -> ProducerHealth:
     """Return the state of a producer. See :meth:`pyconsumer.KafkaProducer.health`."""
+    from pyconsumer.metrics.health import ProducerHealth
+
     now = delegate.clock.now()
     config, client, sender, accumulator = delegate.config, delegate.client, delegate.sender, delegate.accumulator
     waiting = accumulator.oldest_by_partition()

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Never, Protocol, Self, runtime_checkable
 
 from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
-from pyconsumer.metrics.health import ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.producer.future_records import FutureRecords
 from pyconsumer.producer.implementation import FutureRecordMetadata
@@ -20,6 +19,8 @@ from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPa
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from pyconsumer.metrics.health import ProducerHealth
 
 __all__ = ["Producer"]
 

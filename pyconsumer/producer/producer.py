@@ -22,7 +22,6 @@ from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
-from pyconsumer.metrics.health import ProducerHealth
 from pyconsumer.metrics.source import Metric
 from pyconsumer.network.futures import Steps, drive
 from pyconsumer.producer.arguments import checked_seconds
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from pyconsumer.generic import NewKey, NewValue, RawInput, Serializer
+    from pyconsumer.metrics.health import ProducerHealth
     from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["KafkaProducer", "detach_transaction"]

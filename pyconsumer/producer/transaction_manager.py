@@ -332,8 +332,13 @@ class TransactionManager:
 
     @property
     def has_open_transaction(self) -> bool:
-        """Return whether there is a transaction that must be ended when the producer is closed."""
-        return self.is_completing or self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
+        """Return whether there is a transaction that must be ended when the producer is closed.
+
+        There is none if ``init_transactions`` has failed: no coordinator knows of this producer.
+        """
+        if self.is_completing or self.state is _S.IN_TRANSACTION:
+            return True
+        return self.state is _S.ABORTABLE_ERROR and self.producer != _NO_PRODUCER
 
     @property
     def drop_reason(self) -> tuple[KafkaError, bool] | None:

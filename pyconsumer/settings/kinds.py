@@ -10,8 +10,7 @@ import re
 import socket
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.structs import Address
 
@@ -403,8 +402,7 @@ class Servers(Kind):
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """Declaration of one setting.
 
     Args:
@@ -424,8 +422,8 @@ class Setting:
     kind: Kind
     doc: str
     aliases: tuple[str, ...] = ()
-    secret: bool = field(default=False, kw_only=True)
-    blanks: tuple[float | None, ...] = field(default=(), kw_only=True)
+    secret: bool = False
+    blanks: tuple[float | None, ...] = ()
 
     @property
     def dotted(self) -> str:

@@ -179,6 +179,7 @@ class Workers(WorkersBase):
             self._timeout,
             has_results=self._producer is not None,
             client=self._client,
+            modules=("pyarrow",) if self._batch is not None and self._batch.form == "arrow" else (),
         )
 
     def _loop(self, pool: Pool, *, until_caught_up: bool) -> None:

@@ -17,10 +17,11 @@ Rules
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ def serve(
     lock: Any,
     has_results: bool = False,
     client: Client | None = None,
+    modules: Sequence[str] = (),
 ) -> None:
     """Process records until the pipe ends.
 
@@ -56,10 +58,13 @@ def serve(
         lock: guards the beginning of a record.
         has_results: True if the function's value is of interest.
         client: the consumer that has polled the records, for the hooks of this process.
+        modules: that records need, imported before the first time of a record counts.
     """
     hooks.client_opened()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    for name in modules:
+        importlib.import_module(name)
     pipe.send(([], True))
     while True:
         try:

@@ -21,7 +21,7 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Final, Protocol
 
@@ -67,6 +67,7 @@ class ProcessPool(Pool):
         timeout: longest time of a task in seconds, None without end.
         has_results: True if the owner wants what the function returns.
         client: the consumer that polls the records, for what observes the processes.
+        modules: a process imports them before it begins, so that no import counts for ``timeout``.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class ProcessPool(Pool):
         timeout: float | None,
         has_results: bool = False,
         client: Client | None = None,
+        modules: Sequence[str] = (),
     ) -> None:
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -87,6 +89,7 @@ class ProcessPool(Pool):
         self._timeout = timeout
         self._has_results = has_results
         self._client = client
+        self._modules = modules
         self._children: set[_Child] = set()
         self._closing = False
         count = min(os.cpu_count() or 1, concurrency)
@@ -108,7 +111,9 @@ class ProcessPool(Pool):
             while (first := self._schedule.wait_for_task()) is not None:
                 chunk = self._more(first, size)
                 if child is None:
-                    child = _Child(self._context, self._chunk, self._handle, self._has_results, self._client)
+                    child = _Child(
+                        self._context, self._chunk, self._handle, self._has_results, self._client, self._modules
+                    )
                     self._children.add(child)
                     if self._closing:  # perhaps close has not seen it, and nothing else would end its function
                         child.kill()

@@ -18,7 +18,16 @@ from tests.support.cluster import Cluster, start_cluster
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
-__all__ = ["AUTHORIZED", "alice_login", "as_alice", "authorized_cluster", "codes", "set_acls", "stored_acls"]
+__all__ = [
+    "AUTHORIZED",
+    "alice_login",
+    "as_alice",
+    "authorized_cluster",
+    "codes",
+    "logged_in",
+    "set_acls",
+    "stored_acls",
+]
 
 #: Settings with which a client of the plain listener may do anything, and the user of the SASL listener nothing.
 AUTHORIZED: dict[str, object] = {
@@ -41,10 +50,15 @@ def authorized_cluster(kind: str, certificates: Certificates, **config: object) 
 
 def as_alice(cluster: Cluster) -> RawClient:
     """Return a connection of the user of the SASL listener."""
-    client = RawClient(cluster.address("SASL_PLAINTEXT"), timeout_s=20)
+    return logged_in(cluster.address("SASL_PLAINTEXT"), b"\0alice\0alice-secret")
+
+
+def logged_in(address: str, message: bytes) -> RawClient:
+    """Return a connection after a login by PLAIN."""
+    client = RawClient(address, timeout_s=20)
     assert client.versions
     assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
-    assert client.request(SaslAuthenticateRequest(b"\0alice\0alice-secret")).error_code == 0
+    assert client.request(SaslAuthenticateRequest(message)).error_code == 0
     return client
 
 

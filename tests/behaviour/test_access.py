@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from pyconsumer.acls import AclBinding, parse_acl
 from pyconsumer.broker import EmbeddedCluster
-from pyconsumer.compat.aiokafka import AIOKafkaConsumer, TopicPartition
+from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from pyconsumer.compat.aiokafka.errors import GroupAuthorizationFailedError as AIOKafkaGroupAuthorizationFailedError
 from pyconsumer.compat.aiokafka.errors import TopicAuthorizationFailedError as AIOKafkaTopicAuthorizationFailedError
-from pyconsumer.errors import ClusterAuthorizationFailedError, Errors, TopicAuthorizationFailedError
+from pyconsumer.compat.aiokafka.errors import TransactionalIdAuthorizationFailed
+from pyconsumer.errors import (
+    ClusterAuthorizationFailedError,
+    Errors,
+    TopicAuthorizationFailedError,
+    TransactionAbortableError,
+)
 from pyconsumer.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyconsumer.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -22,7 +30,8 @@ from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.behaviour.access_support import alice_login, as_alice, authorized_cluster, set_acls, stored_acls
+from tests.behaviour.access_support import alice_login, as_alice, authorized_cluster, logged_in, set_acls, stored_acls
+from tests.behaviour.raw_members import Member
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.java import tools
@@ -306,6 +315,97 @@ def test_a_transaction_whose_rights_go_away(guarded: Cluster, admin: RawClient, 
     ) as consumer:
         consumer.subscribe([topic])
         assert not list(consumer.poll(1000))
+
+
+@pytest.mark.asyncio
+async def test_a_producer_without_the_right_to_its_transactional_id_ends_at_once(
+    guarded: Cluster, admin: RawClient, topic: str
+) -> None:
+    """No coordinator knows of it, so that its end waits for no abort. Programs of aiokafka get aiokafka's error."""
+    set_acls(admin, rules(f"alice: DESCRIBE transactional_id {topic}", f"alice: WRITE topic {topic}"))
+    with KafkaProducer(alice_login(guarded), transactional_id=topic) as producer:
+        with pytest.raises(TransactionAbortableError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            producer.init_transactions()
+        began = time.monotonic()
+        producer.close(timeout_ms=120_000)
+        assert time.monotonic() - began < 60
+    theirs = AIOKafkaProducer(**alice_login(guarded), transactional_id=topic)
+    with pytest.raises(TransactionalIdAuthorizationFailed):
+        await theirs.start()
+    await theirs.stop()
+
+
+@pytest.mark.asyncio
+async def test_offsets_of_a_group_without_the_right_have_aiokafkas_error(
+    guarded: Cluster, admin: RawClient, topic: str
+) -> None:
+    admin.create_topic(topic)
+    set_acls(admin, rules(f"alice: WRITE transactional_id {topic}", f"alice: READ topic {topic}"))
+    producer = AIOKafkaProducer(**alice_login(guarded), transactional_id=topic)
+    await producer.start()
+    try:
+        await producer.begin_transaction()
+        with pytest.raises(AIOKafkaGroupAuthorizationFailedError):
+            await producer.send_offsets_to_transaction({TopicPartition(topic, 0): 0}, topic)
+        with pytest.raises(AIOKafkaGroupAuthorizationFailedError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+    finally:
+        await producer.stop()
+
+
+def test_a_join_that_waits_ends_as_it_was_admitted(guarded: Cluster, admin: RawClient, topic: str) -> None:
+    """The second member's join waits for the first one. Its right goes away meanwhile, and its next request fails."""
+    set_acls(admin, rules(f"alice: READ group {topic}"))
+    first, second = Member(guarded.raw, topic), Member(lambda: as_alice(guarded), topic)
+    with closing(first.client), closing(second.client):
+        admin.coordinator(topic)
+        wait_until(lambda: first.join().error_code == Errors.MEMBER_ID_REQUIRED, 60, "the coordinator's records")
+        assert first.join().error_code == 0
+        assert first.sync({first.member_id: b"all"}).error_code == 0
+        assert second.join().error_code == Errors.MEMBER_ID_REQUIRED
+        second.send_join()
+        first.until_told_to_rejoin()
+        set_acls(admin, [])
+        assert first.join().error_code == 0
+        assert second.receive_join().error_code == 0
+        assert second.sync().error_code == Errors.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.embedded_only("Only there can replication be paused")
+def test_a_write_that_waits_is_stored_as_it_was_admitted() -> None:
+    with EmbeddedCluster(
+        2,
+        data_dir=":memory:",
+        users={"alice": "secret"},
+        listeners=("SASL_PLAINTEXT", "PLAINTEXT"),
+        acls=["alice: WRITE topic t"],
+        config={"super.users": "User:ANONYMOUS"},
+    ) as cluster:
+        cluster.create_topic("t", 1, 2)
+        for node_id in range(2):
+            cluster.faults.pause_replication(node_id)
+        request = produce("t")
+        request.acks = -1
+        with RawClient(cluster.address("PLAINTEXT")) as admin:
+            leader = admin.leaders("t")[0]
+        address = cluster.bootstrap_servers.split(",")[leader]
+        with logged_in(address, b"\0alice\0secret") as alice, cluster.record_access(allow_all=False) as record:
+            alice.send(request, 12)
+
+            def has_asked() -> bool:
+                cluster.update_record()
+                return "alice: WRITE topic t" in map(str, record.needed)
+
+            wait_until(has_asked, 60, "the request")
+            assert not alice.answered()
+            cluster.set_acls()
+            for node_id in range(2):
+                cluster.faults.resume_replication(node_id)
+            answer = alice.receive()[1].responses[0].partition_responses[0]
+            assert (answer.error_code, answer.base_offset) == (0, 0)
+            answer = alice.request(request, 12).responses[0].partition_responses[0]
+            assert answer.error_code == Errors.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_kafkas_tool_manages_rules(guarded: Cluster, admin: RawClient, topic: str) -> None:

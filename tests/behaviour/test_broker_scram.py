@@ -101,7 +101,10 @@ def login(address: str, mechanism: str, user: str, password: str) -> dict[str, s
 @pytest.fixture(scope="module")
 def secured() -> EmbeddedCluster:
     with EmbeddedCluster(
-        data_dir=":memory:", users={"alice": "alice-secret"}, listeners=("SASL_PLAINTEXT", "PLAINTEXT")
+        data_dir=":memory:",
+        users={"alice": "alice-secret"},
+        listeners=("SASL_PLAINTEXT", "PLAINTEXT"),
+        config={"connections.max.reauth.ms": 600_000},
     ) as made:
         yield made
 
@@ -138,6 +141,35 @@ def test_a_request_in_the_middle_of_a_login_and_another_mechanism_later(secured:
         assert client.request(SaslAuthenticateRequest(scram.first())).error_code == 0
         assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == Errors.ILLEGAL_SASL_STATE
         client.send(MetadataRequest([]), 5)
+        assert client.closed_by_broker
+
+
+def by_scram(client: RawClient, name: str, password: str) -> int:
+    """Log in by SCRAM. Return the error of the last message."""
+    scram = Scram("SCRAM-SHA-256", name, password)
+    assert client.request(SaslHandshakeRequest(scram.name), 1).error_code == 0
+    message: bytes | None = scram.first()
+    while message is not None:
+        answer = client.request(SaslAuthenticateRequest(message))
+        if answer.error_code:
+            return int(answer.error_code)
+        message = scram.respond(answer.auth_bytes)
+    return 0
+
+
+def test_a_deleted_user_is_served_until_the_next_login(secured: EmbeddedCluster) -> None:
+    """As in Kafka: the rights of a connection are those of its principal, and logins are looked at once."""
+    sha_256 = ScramMechanism.SCRAM_SHA_256
+    with (
+        KafkaAdminClient(bootstrap_servers=secured.address("PLAINTEXT")) as admin,
+        RawClient(secured.bootstrap_servers, timeout_s=20) as client,
+    ):
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion("gone", sha_256, "gone-secret")])
+        assert client.versions
+        assert by_scram(client, "gone", "gone-secret") == 0
+        admin.alter_user_scram_credentials([UserScramCredentialDeletion("gone", sha_256)])
+        assert client.request(MetadataRequest([])).brokers
+        assert by_scram(client, "gone", "gone-secret") == Errors.SASL_AUTHENTICATION_FAILED
         assert client.closed_by_broker
 
 

@@ -255,6 +255,22 @@ def test_our_client_and_javas_log_in_by_a_provider(address: str, provider: Token
     assert "made-by-token" in shown.stdout
 
 
+def test_librdkafka_logs_in_by_a_provider(address: str, provider: TokenServer) -> None:
+    library = pytest.importorskip("confluent_kafka.admin")
+    admin = library.AdminClient(
+        {
+            "bootstrap.servers": address,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": f"{provider.url}/token",
+            "sasl.oauthbearer.client.id": CLIENT[0],
+            "sasl.oauthbearer.client.secret": CLIENT[1],
+        }
+    )
+    assert admin.list_topics(timeout=60).brokers
+
+
 def test_tokens_without_a_signature_by_an_option_alone(provider: TokenServer) -> None:
     with EmbeddedCluster(data_dir=":memory:", oauth={"unsecured": True}) as cluster:
         unsigned = f"{encoded({'alg': 'none'})}.{encoded({'sub': 'dave', 'exp': soon(60)})}."

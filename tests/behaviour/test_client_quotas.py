@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.quotas import CONNECTION_RATE, CONSUMER_RATE, MUTATION_RATE, PRODUCER_RATE, REQUEST_PERCENTAGE
 from pyconsumer.structs import TopicPartition
+from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.java import tools
 from tests.support.process import wait_until
@@ -226,6 +228,30 @@ def test_a_throttled_producer_is_answered_first_and_then_waits(
         assert raw.request(produce(topic, 300_000), 9).throttle_time_ms == 0
 
 
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "SSL"])
+def test_a_throttled_client_that_goes_holds_no_place(certificates: Certificates, listener: str) -> None:
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        listeners=(listener,),
+        ssl_certfile=certificates.server_pem,
+        quotas={QuotaEntity(client_id="fast"): {PRODUCER_RATE: 1000}},
+        config={"max.connections.per.ip": 1},
+    ) as cluster:
+        cluster.create_topic("t")
+        tls = ssl.create_default_context(cafile=str(certificates.ca_pem)) if listener == "SSL" else None
+        with RawClient(cluster.bootstrap_servers, client_id="fast", tls=tls, timeout_s=20) as raw:
+            assert raw.request(produce("t", 200_000), 9).throttle_time_ms > 150_000
+
+        def is_served() -> bool:
+            try:
+                with RawClient(cluster.bootstrap_servers, tls=tls, timeout_s=20) as other:
+                    return bool(other.brokers())
+            except (OSError, EOFError):  # as there is still the other connection
+                return False
+
+        wait_until(is_served, 60, "another connection")
+
+
 def test_a_throttled_fetch_is_empty(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
     with cluster.raw() as raw:
         for _ in range(3):
@@ -358,21 +384,39 @@ def test_kafkas_tool(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> N
     assert "must be greater than 0" in refused.stdout + refused.stderr
 
 
-def moved(raw: RawClient, topic: str, size: int, wait: Any, now: Any) -> float:
-    """Produce for 75 s. Return the bytes a second after the first 15 s."""
+def moved(send: Callable[[], tuple[int, int]], wait: Callable[[float], None], now: Callable[[], float]) -> float:
+    """Send requests for 75 s. Return the bytes a second after the first 15 s.
+
+    Args:
+        send: sends one request. It returns the bytes and the throttle time in ms.
+    """
     began, total = now(), 0
     while (at := now() - began) < 75:
-        throttle_ms = raw.request(produce(topic, size), 9).throttle_time_ms
+        size, throttle_ms = send()
         total += size if at > 15 else 0
         wait(throttle_ms / 1000)
     return total / 60
 
 
-def test_a_producer_gets_its_quota_and_no_more(topic: str) -> None:
+def producing(raw: RawClient, topic: str) -> tuple[int, int]:
+    return 20_000, raw.request(produce(topic, 20_000), 9).throttle_time_ms
+
+
+def fetching(raw: RawClient, topic: str) -> tuple[int, int]:
+    """Read the topic's only batch once more. A throttled response is empty."""
+    response = raw.request(fetch(topic, 20_000), 12)
+    return sum(len(one.partitions[0].records or b"") for one in response.responses), response.throttle_time_ms
+
+
+_WAYS = {PRODUCER_RATE: producing, CONSUMER_RATE: fetching}
+
+
+@pytest.mark.parametrize("key", _WAYS)
+def test_a_client_gets_its_quota_and_no_more(topic: str, key: str) -> None:
     with EmbeddedCluster(
-        data_dir=":memory:", in_thread=True, quotas={QuotaEntity(client_id=topic): {PRODUCER_RATE: 50_000}}
+        data_dir=":memory:", in_thread=True, quotas={QuotaEntity(client_id=topic): {key: 50_000}}
     ) as cluster:
-        cluster.create_topic(topic)
+        cluster.create_topic(topic, config={"retention.ms": "-1"})  # its record is old
         passed = 0.0
 
         def wait(seconds: float) -> None:
@@ -380,14 +424,20 @@ def test_a_producer_gets_its_quota_and_no_more(topic: str) -> None:
             passed += seconds + 0.01
             cluster.advance_clock(seconds + 0.01)
 
+        with RawClient(cluster.bootstrap_servers, client_id="another") as raw:
+            raw.request(produce(topic, 20_000), 9)
         with RawClient(cluster.bootstrap_servers, client_id=topic) as raw:
-            rate = moved(raw, topic, 20_000, wait, lambda: passed)
+            rate = moved(lambda: _WAYS[key](raw, topic), wait, lambda: passed)
     assert 0.85 < rate / 50_000 < 1.15
 
 
 @pytest.mark.slow
-def test_a_producer_gets_its_quota_in_real_time(cluster: Cluster, admin: KafkaAdminClient, topic: str) -> None:
-    set_quota(admin, QuotaEntity(client_id=topic), **{PRODUCER_RATE: 50_000})
+@pytest.mark.parametrize("key", _WAYS)
+def test_a_client_gets_its_quota_in_real_time(cluster: Cluster, admin: KafkaAdminClient, topic: str, key: str) -> None:
+    admin.create_topics([NewTopic(f"{topic}-kept", 1, topic_configs={"retention.ms": "-1"})])
+    with cluster.raw() as raw:
+        raw.request(produce(f"{topic}-kept", 20_000), 9)
+    set_quota(admin, QuotaEntity(client_id=topic), **{key: 50_000})
     with client(cluster, topic) as raw:
-        rate = moved(raw, topic, 20_000, lambda seconds: None, time.monotonic)
+        rate = moved(lambda: _WAYS[key](raw, f"{topic}-kept"), lambda seconds: None, time.monotonic)
     assert math.isclose(rate, 50_000, rel_tol=0.15)

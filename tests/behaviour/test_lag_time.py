@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from pyconsumer.admin import log_ends
 from pyconsumer.cli import _run
+from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import append, read
 from tests.support.cluster import Cluster
+from tests.support.proxy import Event, KafkaProxy
 
 MakeTopic = Callable[..., str]
 _HOUR_MS = 3_600_000
@@ -176,6 +179,36 @@ def test_the_exporter_has_the_lag_as_time(case: Case, group_id: str, admin: Kafk
                 ages_of[int(sample.labels["partition"])] = sample.value
     hours = {number: -1 if age is None else age * 3600 for number, age in case.hours.items()}
     assert found == {group_id: pytest.approx(hours, abs=300), other: pytest.approx({0: 3600}, abs=300)}
+
+
+def test_a_frozen_leader_costs_a_bound_and_its_own_ends(
+    new_cluster: Callable[..., Cluster],
+    group_id: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A proxy swallows the requests to one leader, as a process that was stopped by SIGSTOP does."""
+    monkeypatch.setattr(log_ends, "LONGEST_S", 0.5)
+    cluster = new_cluster("embedded", brokers=2, config={"offsets.topic.replication.factor": 1})
+    topic = cluster.create_topic("frozen", 2)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.alter_group_offsets(group_id, {TopicPartition(topic, number): OffsetAndMetadata(0) for number in (0, 1)})
+        (described,) = admin.describe_topics([topic])
+    leaders = [one.leader for one in described.partitions]
+    assert leaders[0] != leaders[1]
+
+    def asks_the_frozen_one(event: Event) -> bool:
+        return any(part.partition_index == 1 for asked in event.message.topics for part in asked.partitions)
+
+    with KafkaProxy(cluster.bootstrap_servers) as proxy:
+        rule = proxy.drop(ApiKey.LIST_OFFSETS, direction="request", where=asks_the_frozen_one)
+        status = _run(["groups", "describe", group_id, "--lag-time", "--json", "-b", proxy.bootstrap_servers])
+        assert rule.hits == 1
+    out, err = capfd.readouterr()
+    assert (status, err) == (0, "")
+    rows = json.loads(out)["partitions"]
+    assert [(row["lag"], row["lag_time_s"]) for row in rows] == [(0, 0.0), (None, None)]
+    assert rows[1]["end_unknown"].startswith(f"its leader, node {leaders[1]}: no response to LIST_OFFSETS from")
 
 
 def test_a_marker_alone_is_no_lag_as_time(

@@ -21,6 +21,7 @@ from pyconsumer.errors import (
     IllegalStateError,
     InvalidRecordStateError,
     KafkaError,
+    NonEmptyGroupError,
     RecordDeserializationError,
     UnsupportedVersionError,
     WakeupError,
@@ -36,6 +37,7 @@ from tests.support.share_groups import SHARE_CONFIG, ShareWorld, take
 pytestmark = pytest.mark.concurrent
 
 _ROOT = Path(__file__).parents[2]
+_RENEWAL = Path(__file__).with_name("RefusedRenewal.java")
 
 
 @pytest.fixture
@@ -179,6 +181,52 @@ def test_a_renewed_record_comes_again_alone(world: ShareWorld) -> None:
     assert new.value == b"new"
     consumer.acknowledge(new)
     assert consumer.commit() == {TopicPartition(topic, 0): None}
+
+
+def after_a_refused_renewal(consumer: Any, pause_s: float) -> list[str]:
+    """Do what ``RefusedRenewal.java`` does, and return the same lines."""
+
+    def commit() -> str:
+        (error,) = consumer.commit().values()
+        return "taken" if error is None else "refused"
+
+    (record,) = take(consumer, 1)
+    count = consumer.delivery_count(record)
+    until = time.monotonic() + pause_s
+    wait_until(lambda: time.monotonic() >= until, 60, "the pause is over")
+    consumer.acknowledge(record, AcknowledgeType.RENEW)
+    found = [f"renewal {commit()}, delivery {count}"]
+    try:
+        consumer.acknowledge(record)
+        found.append("acknowledged")
+    except IllegalStateError:
+        found.append("cannot be acknowledged")
+    (again,) = take(consumer, 1, within_s=30)
+    count = consumer.delivery_count(again)
+    consumer.acknowledge(again)
+    return [*found, f"acceptance {commit()}, delivery {count}"]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("cause", ["the lock has expired", "the group renews no locks"])
+def test_a_record_whose_renewal_is_refused_comes_by_its_next_delivery_alone_as_in_java(
+    world: ShareWorld, kafka_tools: KafkaTools, cause: str
+) -> None:
+    pause_s = 2.5 if cause == "the lock has expired" else 0.0
+    settings = {"share_record_lock_duration_ms": "1500" if pause_s else "3000", "share_auto_offset_reset": "earliest"}
+    settings["share_renew_acknowledge_enable"] = "true" if pause_s else "false"
+    topic = world.topic()
+    world.send(topic, [b"0"])
+    world.set_group(**settings)
+    consumer = world.consumer(topic, share_acknowledgement_mode="explicit")
+    ours = after_a_refused_renewal(consumer, pause_s)
+    assert ours == ["renewal refused, delivery 1", "cannot be acknowledged", "acceptance taken, delivery 2"]
+    if world.face == "blocking":  # Java's has one face
+        other = ShareWorld(world.cluster, world.face)
+        other.set_group(**settings)
+        arguments = (world.servers, topic, other.group, str(int(pause_s * 1000)))
+        assert kafka_tools.run_source(_RENEWAL, *arguments).stdout.splitlines() == ours
 
 
 def test_a_lock_that_expired_fails_alone_and_its_record_comes_again(world: ShareWorld) -> None:
@@ -329,6 +377,73 @@ def test_a_topic_that_is_created_again_is_read_from_its_beginning(world: ShareWo
         admin.create_topics([NewTopic(topic, 1, 1)])
     world.send(topic, [b"new"])
     assert take(consumer, 1)[0].value == b"new"
+
+
+def test_a_group_that_is_deleted_while_its_member_is_cut_off_begins_anew(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"0", b"1"], linger_ms=5000)  # one batch, so one poll
+    tp = TopicPartition(topic, 0)
+    told: list[tuple[Any, Any]] = []
+    with KafkaProxy(world.servers) as proxy, KafkaAdminClient(bootstrap_servers=world.servers) as admin:
+        settings = {"bootstrap_servers": proxy.bootstrap_servers, "share_acknowledgement_mode": "explicit"}
+        with closing(world.consumer(topic, **settings)) as consumer:
+            consumer.set_acknowledgement_commit_callback(lambda offsets, error: told.append((offsets, error)))
+            first, second = take(consumer, 2)
+            consumer.acknowledge(first)
+            assert consumer.commit() == {tp: None}
+            with pytest.raises(NonEmptyGroupError):
+                admin.delete_groups([world.group])
+            proxy.refuse()
+            proxy.cut_all()
+
+            def is_deleted() -> bool:
+                try:
+                    return admin.delete_groups([world.group]) == {world.group: None}
+                except NonEmptyGroupError:
+                    return False  # its session lasts 2 s
+
+            wait_until(is_deleted, 60, "the member's session has ended")
+            proxy.accept()
+            consumer.acknowledge(second)
+            (error,) = consumer.commit().values()
+            assert isinstance(error, KafkaError)
+            again = take(consumer, 2, within_s=40)
+            assert [(record.offset, consumer.delivery_count(record)) for record in again] == [(0, 1), (1, 1)]
+            for record in again:
+                consumer.acknowledge(record)
+            assert consumer.commit() == {tp: None}
+            assert [set(offsets[tp]) for offsets, _ in told] == [{0}, {1}, {0, 1}]
+            assert [each is None for _, each in told] == [True, False, True]
+            assert told[1][1] is error
+            assert admin.describe_groups([world.group])[world.group].state == "Stable"
+            table = {metric.name: metric.value for metric in consumer.metric_table()}
+            assert table["acknowledgements-error-total"] == 1
+            assert table["acknowledgements-send-total"] == 3
+
+
+def test_records_of_a_topic_that_is_deleted_are_refused_and_those_of_the_new_one_come(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"old"])
+    told: list[tuple[Any, Any]] = []
+    settings = {"share_acknowledgement_mode": "explicit", "allow_auto_create_topics": False}
+    consumer = world.consumer(topic, **settings)
+    consumer.set_acknowledgement_commit_callback(lambda offsets, error: told.append((offsets, error)))
+    (old,) = take(consumer, 1)
+    with KafkaAdminClient(bootstrap_servers=world.servers) as admin:
+        admin.delete_topics([topic])
+        wait_until(lambda: topic not in admin.list_topics(), 60, "the topic is gone")
+        admin.create_topics([NewTopic(topic, 1, 1)])
+    consumer.acknowledge(old)
+    (error,) = consumer.commit().values()
+    assert isinstance(error, KafkaError)
+    assert told == [({TopicPartition(topic, 0): {0}}, error)]
+    world.send(topic, [b"new"])
+    (new,) = take(consumer, 1, within_s=40)
+    assert (new.value, consumer.delivery_count(new)) == (b"new", 1)
+    consumer.acknowledge(new)
+    assert consumer.commit() == {TopicPartition(topic, 0): None}
+    table = {metric.name: metric.value for metric in consumer.metric_table()}
+    assert (table["acknowledgements-error-total"], table["acknowledgements-send-total"]) == (1, 1)
 
 
 def test_a_group_of_another_type_is_refused(world: ShareWorld) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from pyconsumer.admin import ConfigResource
 from pyconsumer.cli import _run
 from pyconsumer.errors import (
     GroupIdNotFoundError,
@@ -132,6 +133,44 @@ def test_offsets_are_not_changed_under_a_member(world: ShareWorld, admin: KafkaA
     ):
         with pytest.raises(NonEmptyGroupError, match="1 member"):
             call()
+
+
+def test_the_settings_of_a_share_group_and_their_bounds_are_kafkas(world: ShareWorld, admin: KafkaAdminClient) -> None:
+    resource = ConfigResource("group", world.group)
+    world.set_group(share_isolation_level="read_committed")
+
+    def values() -> dict[str, str | None]:
+        found = admin.describe_configs([resource])[resource]
+        return {name: entry.value for name, entry in found.items() if name.startswith("share.")}
+
+    wait_until(lambda: values().get("share.isolation.level") == "read_committed", 60, "the group's setting")
+    assert values() == {
+        "share.assignment.interval.ms": "1000",
+        "share.auto.offset.reset": "earliest",  # by the fixture
+        "share.delivery.count.limit": "5",
+        "share.heartbeat.interval.ms": "200",
+        "share.isolation.level": "read_committed",
+        "share.partition.max.record.locks": "2000",
+        "share.record.lock.duration.ms": "15000",
+        "share.renew.acknowledge.enable": "true",
+        "share.session.timeout.ms": "2000",
+    }
+    for name, value in (
+        ("share.auto.offset.reset", "by_duration:x"),
+        ("share.delivery.count.limit", "1"),
+        ("share.delivery.count.limit", "11"),
+        ("share.heartbeat.interval.ms", "99"),
+        ("share.isolation.level", "x"),
+        ("share.partition.max.record.locks", "99"),
+        ("share.partition.max.record.locks", "4001"),
+        ("share.record.lock.duration.ms", "999"),
+        ("share.record.lock.duration.ms", "60001"),
+        ("share.renew.acknowledge.enable", "x"),
+        ("share.session.timeout.ms", "499"),
+        ("share.session.timeout.ms", "60001"),
+    ):
+        with pytest.raises(KafkaError):
+            admin.alter_configs({resource: {name: value}})
 
 
 def test_the_state_of_a_share_partition_over_the_wire(world: ShareWorld, admin: KafkaAdminClient) -> None:

@@ -14,11 +14,12 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import KafkaError, ProducerFencedError
 from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, ProducerRecord, Retry, Workers
+from pyconsumer.workers.settings import BatchForm
 from tests.behaviour import worker_support
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
-from tests.support.worker_functions import copies, copies_batch, fails_with_seven, returns_unreadable
+from tests.support.worker_functions import copies, copies_batch, copies_table, fails_with_seven, returns_unreadable
 
 COUNT = 200
 KEYS = 10
@@ -108,16 +109,18 @@ def test_returned_records_are_sent_in_the_order_of_their_key(
     assert sum(offset or 0 for offset in committed_of(cluster, group_id, topic, 2)) >= COUNT
 
 
-@pytest.mark.pairs("how", "exactly_once")
-@pytest.mark.parametrize("how", ["threads", "processes", "tasks"])
+@pytest.mark.pairs("how", "exactly_once", "form")
+@pytest.mark.parametrize("how", POOLS)
 @pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("form", ["list", "arrow"])
 def test_a_batch_returns_records_for_all_of_it(
-    cluster: Cluster, make_topic: Any, group_id: str, how: str, exactly_once: bool
+    cluster: Cluster, make_topic: Any, group_id: str, how: str, exactly_once: bool, form: BatchForm
 ) -> None:
     topic, sink = make_topic(2), make_topic(1)
     fill(cluster, topic, sink)
-    batch = Batch(max=20, wait_ms=20)
-    status = work(cluster, how, topic, group_id, copies_batch, exactly_once=exactly_once, batch=batch, concurrency=4)
+    batch = Batch(max=20, wait_ms=20, form=form)
+    copy = copies_table if form == "arrow" else copies_batch
+    status = work(cluster, how, topic, group_id, copy, exactly_once=exactly_once, batch=batch, concurrency=4)
     assert status.finished == COUNT
     assert Counter(numbers_of(cluster, sink)) == Counter(range(COUNT))
 

@@ -57,8 +57,9 @@ SUITES: Final = {
             "test_pep492.py",
             "test_transactional_consumer.py",
             "test_transactional_producer.py",
+            "test_sasl.py",
         ),
-        76,
+        91,
     ),
     "kafka": Suite(
         "https://github.com/dpkp/kafka-python",

@@ -1,7 +1,9 @@
-"""``HealthWatch``: reads ``health()`` of every consumer of a test run from another thread, and notes false alarms.
+"""``HealthWatch``: reads ``health()`` of every client of a test run from another thread, and notes false alarms.
 
-An alarm is false if ``is_alive()`` is False although the watch has seen the application in a call, or a new poll,
-within ``max_poll_interval_ms``. Consumers on a clock that tests move are only read.
+An alarm about a consumer is false if ``is_alive()`` is False although the watch has seen the application in a call, or
+a new poll, within ``max_poll_interval_ms``. Consumers on a clock that tests move are only read.
+
+An alarm about a producer is false if ``is_alive()`` is False although its thread still runs after the look.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import Any, Final
 from pyconsumer.clock import SystemClock
 from pyconsumer.consumer.calls import ConsumerCalls
 from pyconsumer.consumer.health import consumer_health
+from pyconsumer.producer.delegate import ProducerDelegate
+from pyconsumer.producer.health import producer_health
 
 __all__ = ["HealthWatch", "Watched", "parts_of"]
 
@@ -38,25 +42,27 @@ def parts_of(consumer: Any) -> Watched:
 
 
 class HealthWatch:
-    """Reads the health of all consumers that are made while it is open. A context manager.
+    """Reads the health of all consumers and producers that are made while it is open. A context manager.
 
-    It holds no consumer, but for moments its parts. So one that is dropped is collected at once, in the test's thread.
+    It holds no client, but for moments its parts. So one that is dropped is collected at once, in the test's thread.
 
     Attributes:
         alarms: a line for each false alarm, and for each error that ``health()`` raised.
-        readings: how often a health was read, by the class of the consumer.
+        readings: how often a health was read, by the class of a consumer or the client id of a producer.
     """
 
     def __init__(self) -> None:
         self.alarms: list[str] = []
-        self.readings: dict[type, int] = {}
+        self.readings: dict[type | str, int] = {}
         self._entries: weakref.WeakKeyDictionary[Watched, tuple[type, list[float]]] = weakref.WeakKeyDictionary()
+        self._producers: weakref.WeakSet[ProducerDelegate] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._paused = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="health watch", daemon=True)
         self._original = ConsumerCalls._open
+        self._original_of_producers = ProducerDelegate.__dict__["open"]
 
     def __enter__(self) -> HealthWatch:
         original = self._original
@@ -70,11 +76,22 @@ class HealthWatch:
                 self._entries[watched] = type(consumer), [now, -1.0, now]
 
         ConsumerCalls._open = opened  # type: ignore[method-assign]
+        original_of_producers = self._original_of_producers.__get__(None, ProducerDelegate)
+
+        @functools.wraps(original_of_producers)
+        def opened_producer(*arguments: Any, **options: Any) -> ProducerDelegate:
+            delegate = original_of_producers(*arguments, **options)
+            with self._lock:
+                self._producers.add(delegate)
+            return delegate
+
+        ProducerDelegate.open = opened_producer  # type: ignore[method-assign,assignment]
         self._thread.start()
         return self
 
     def __exit__(self, *details: object) -> None:
         ConsumerCalls._open = self._original  # type: ignore[method-assign]
+        ProducerDelegate.open = self._original_of_producers  # type: ignore[method-assign]
         self._ended.set()
         self._thread.join()
 
@@ -92,6 +109,15 @@ class HealthWatch:
     def _look_at_all(self) -> None:
         with self._lock:
             entries = list(self._entries.items())
+            producers = list(self._producers)
+        while producers:
+            delegate = producers.pop()
+            name = delegate.config.client_id
+            try:
+                self.look_at_producer(delegate)
+                self.readings[name] = self.readings.get(name, 0) + 1
+            except Exception as error:
+                self.alarms.append(f"health() of {name} raised {error!r}")
         while entries:
             watched, (kind, seen) = entries.pop()
             try:
@@ -129,3 +155,10 @@ class HealthWatch:
         on_time = isinstance(watched.delegate.clock, SystemClock)
         if fresh and on_time and not (health.closed or health.forked) and not health.is_alive():
             self.alarms.append(f"{health.client_id} was called {now - seen[0]:.3f} s ago: {health}")
+
+    def look_at_producer(self, delegate: ProducerDelegate) -> None:
+        """Read one producer. A thread that runs after that has run before."""
+        health = producer_health(delegate)
+        runs = delegate.thread.is_alive() and delegate.sender.failure is None
+        if runs and not (delegate.closed or delegate.forked) and not health.is_alive():
+            self.alarms.append(f"the thread of {health.client_id} runs: {health}")

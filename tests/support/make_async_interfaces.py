@@ -22,6 +22,8 @@ COMMAND = "python -m tests.support.make_async_interfaces"
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "pyconsumer/aio/interface.py"
 _WIDTH = 120
+#: Modules that are imported for types alone.
+_FOR_TYPES = {"pyconsumer.metrics.health"}
 
 
 class _Interface(NamedTuple):
@@ -214,9 +216,11 @@ def _homes() -> dict[str, str]:
     found = dict(_HOMES)
     for interface in _INTERFACES:
         for node in ast.parse((ROOT / interface.source).read_text("utf-8")).body:
-            if isinstance(node, ast.ImportFrom) and node.module != "__future__":
-                found.update({alias.name: str(node.module) for alias in node.names})
-            elif isinstance(node, ast.Assign | ast.AnnAssign | ast.ClassDef):
+            parts = node.body if isinstance(node, ast.If) else [node]  # ``if TYPE_CHECKING``
+            for part in parts:
+                if isinstance(part, ast.ImportFrom) and part.module != "__future__":
+                    found.update({alias.name: str(part.module) for alias in part.names})
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.ClassDef):
                 found[_defined(node)] = interface.source.removesuffix(".py").replace("/", ".")
     return found
 
@@ -234,14 +238,17 @@ def _imports(body: str) -> str:
         if name in words and not name.startswith("_") and name != "annotations":
             homes.setdefault(home, []).append(name)
     blocks: dict[bool, list[str]] = {False: ["import re"] if "re" in words else [], True: []}
+    later = ["import pyarrow", ""] if "pyarrow" in words else []
     for home, names in sorted(homes.items()):
         used = sorted(names, key=lambda name: (not name.isupper() or len(name) == 1, name[0].islower(), name))
         line = f"from {home} import {', '.join(used)}"
         if len(line) > _WIDTH:
             line = f"from {home} import (\n" + "".join(f"    {name},\n" for name in used) + ")"
-        blocks[home.startswith("pyconsumer")].append(line)
-    later = "\nif TYPE_CHECKING:\n    import pyarrow\n" if "pyarrow" in words else ""
-    return "\n".join(blocks[False]) + "\n\n" + "\n".join(blocks[True]) + "\n" + later
+        (later if home in _FOR_TYPES else blocks[home.startswith("pyconsumer")]).append(line)
+    types = (
+        "\n".join(["\nif TYPE_CHECKING:", *(f"    {line}" if line else "" for line in later)]) + "\n" if later else ""
+    )
+    return "\n".join(blocks[False]) + "\n\n" + "\n".join(blocks[True]) + "\n" + types
 
 
 if __name__ == "__main__":

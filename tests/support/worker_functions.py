@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyconsumer.workers import ProducerRecord
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = [
     "TextlessError",
@@ -15,9 +19,12 @@ __all__ = [
     "Unreadable",
     "copies",
     "copies_batch",
+    "copies_table",
     "dies_once",
     "fails_on_odd_numbers",
     "fails_with_seven",
+    "keeps_table",
+    "keeps_table_without_seven",
     "names_its_process",
     "never_returns",
     "raises_textless",
@@ -122,6 +129,26 @@ def copies_batch(records: list[Any]) -> list[ProducerRecord]:
 def fails_with_seven(records: list[Any]) -> None:
     """Fail if the value 7 is in the batch."""
     if any(record.value == b"7" for record in records):
+        raise ArithmeticError("seven")
+
+
+def copies_table(table: pyarrow.Table) -> list[ProducerRecord]:
+    """Return each record of a table once, for the topic that its last header names."""
+    return [ProducerRecord(row["headers"][-1]["value"].decode(), row["value"], row["key"]) for row in table.to_pylist()]
+
+
+def keeps_table(table: pyarrow.Table) -> None:
+    """Write the table to a new file of the folder that the first header of the first record names."""
+    from pyarrow import feather
+
+    folder = table["headers"][0].as_py()[0]["value"].decode()
+    feather.write_feather(table, f"{folder}/{uuid.uuid4().hex}", compression="uncompressed")
+
+
+def keeps_table_without_seven(table: pyarrow.Table) -> None:
+    """Keep the table, and then fail if the value 7 is in it."""
+    keeps_table(table)
+    if b"7" in table["value"].to_pylist():
         raise ArithmeticError("seven")
 
 

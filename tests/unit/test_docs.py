@@ -106,7 +106,10 @@ def _missing_in_row(row: str, default: Path) -> list[str]:
     return missing
 
 
-@pytest.mark.parametrize(("page", "folder"), [("observability", "unit/metrics"), ("access", "behaviour")])
+@pytest.mark.parametrize(
+    ("page", "folder"),
+    [("observability", "unit/metrics"), ("access", "behaviour"), ("share-groups", "behaviour"), ("work", "behaviour")],
+)
 def test_the_tests_that_are_evidence_exist(page: str, folder: str) -> None:
     text = (ROOT / "docs" / "proof" / f"{page}.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]

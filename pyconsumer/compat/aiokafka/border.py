@@ -13,14 +13,26 @@ from pyconsumer.compat.border import Border
 from pyconsumer.compat.error_classes import pair
 from pyconsumer.compat.error_table import AIOKAFKA_FOR_OURS
 from pyconsumer.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
     IllegalStateError,
     InvalidGroupIdError,
     InvalidOffsetError,
     KafkaError,
     NoOffsetForPartitionError,
+    TopicAuthorizationFailedError,
+    TransactionAbortableError,
+    TransactionalIdAuthorizationFailedError,
 )
 
 __all__ = ["ConsumerStoppedError", "border", "consumer_border", "producer_border"]
+
+_DENIED: Final = (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+)
 
 
 def _partitions(error: InvalidOffsetError) -> Any:
@@ -36,6 +48,9 @@ def _consumer_rule(error: KafkaError) -> str | None:
 
 
 def _producer_rule(error: KafkaError) -> str | None:
+    if isinstance(error, TransactionAbortableError) and isinstance(error.__cause__, _DENIED):
+        denied: str = producer_border.kind(error.__cause__).__name__  # aiokafka raises it alone
+        return denied
     if not isinstance(error, IllegalStateError):
         return None
     cause = error.__cause__

@@ -324,7 +324,11 @@ class ShareFetcher:
         code = part.error_code
         error = for_code(code, f"ShareFetch of {tp}" + (f": {part.error_message}" if part.error_message else ""))
         leader = part.current_leader
-        if code in _MOVED or error.retriable:
+        if isinstance(error, UnknownServerError):
+            # A broker of 4.3.1 says so until the state of a deleted group has begun again. Java logs it, too.
+            self._not_before[tp] = self._clock.now() + self._backoff.delay(3)
+            _log.warning("%s", error)
+        elif code in _MOVED or error.retriable:
             self._not_before[tp] = self._clock.now() + self._backoff.delay(0)
             brokers = [BrokerMetadata(each.node_id, each.host, each.port, each.rack) for each in endpoints]
             if leader.leader_id < 0 or not self._metadata.update_leaders(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pyconsumer.consumer.metric_scopes import group_scope
 from pyconsumer.metrics.source import Gauge, MetricSource, Scope
-from pyconsumer.metrics.table import SHARE_CONSUMER
 from pyconsumer.network.metric_scopes import NetworkScopes
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def open_share_source(delegate: ShareDelegate) -> MetricSource:
     return MetricSource(
         "consumer",
         config.client_id,
-        SHARE_CONSUMER,
+        "share-consumer",
         delegate.clock.now,
         _ShareScopes(delegate),
         reporters=config.metric_reporters,

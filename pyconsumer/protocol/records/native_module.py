@@ -14,7 +14,7 @@ from pyconsumer.protocol.compiled import load_compiled
 __all__ = ["compiled", "native_module"]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-_REVISION: Final = 12
+_REVISION: Final = 13
 
 
 @cache

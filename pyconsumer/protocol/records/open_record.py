@@ -1,20 +1,20 @@
 """The record of ``compat/aiokafka``: a dataclass to which programs may add attributes.
 
-``OpenRecord`` is the class of the pure decoder. The compiled one (``native/forms.pxi``) takes its fields, its name and
-the functions below from here. Both go by the name under which programs import them, so a pickle of one loads as the
-other.
+``OpenRecord`` is the class of the pure decoder. The compiled one (``native/forms.pxi``) becomes a dataclass when this
+module is imported. Both go by the name under which programs import them, so a pickle of one loads as the other.
+Records of other forms never need this module, which takes longer to import than all others of this folder.
 """
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic
+from typing import Final, Generic
 
 from pyconsumer.generic import Header, K, V
+from pyconsumer.protocol.records.native_module import compiled
 
-__all__ = ["CLASS_DICT", "FIELDS", "OpenRecord", "open_fields", "open_repr", "reduced_open", "same_open"]
+__all__ = ["OpenRecord"]
 
 
 @dataclass
@@ -50,42 +50,13 @@ class OpenRecord(Generic[K, V]):
 OpenRecord.__module__ = "pyconsumer.compat.aiokafka.structs"
 OpenRecord.__name__ = OpenRecord.__qualname__ = "ConsumerRecord"
 
-#: The names of the fields, in order.
-FIELDS: Final[tuple[str, ...]] = OpenRecord.__match_args__
-
 #: What makes a class a dataclass for :mod:`dataclasses`, :mod:`typing` and ``match``.
-CLASS_DICT: Final[dict[str, Any]] = {
+_CLASS_DICT: Final = {
     name: getattr(OpenRecord, name)
     for name in ("__annotations__", "__dataclass_fields__", "__dataclass_params__", "__match_args__", "__replace__")
     if hasattr(OpenRecord, name)
 }
 
-
-# Functions of the compiled class. They read fields as any program does, since a field may have been deleted.
-
-
-def open_fields(record: Any) -> tuple[Any, ...]:
-    """Return the values of all fields, in order.
-
-    Raises:
-        AttributeError: the program has deleted one of them.
-    """
-    return tuple([getattr(record, name) for name in FIELDS])
-
-
-def open_repr(record: Any) -> str:
-    """Return a record as text, with all of its fields, as a dataclass does."""
-    fields = ", ".join([f"{name}={getattr(record, name)!r}" for name in FIELDS])
-    return f"{type(record).__qualname__}({fields})"
-
-
-def same_open(one: Any, other: Any) -> Any:
-    """Compare two records as a dataclass does. Return ``NotImplemented`` for objects of different classes."""
-    if type(one) is not type(other):
-        return NotImplemented
-    return open_fields(one) == open_fields(other)
-
-
-def reduced_open(record: Any) -> tuple[Any, ...]:
-    """Return the result of ``__reduce__``, for ``copy`` and ``pickle``. It is that of an ordinary object."""
-    return copyreg.__newobj__, (type(record),), vars(record)  # type: ignore[attr-defined]
+_take_class_dict = compiled("take_class_dict")
+if _take_class_dict is not None:
+    _take_class_dict(_CLASS_DICT)

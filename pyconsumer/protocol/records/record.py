@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pyconsumer.generic import Header, K_co, V_co, generic_alias
 from pyconsumer.protocol.records.native_module import compiled
-from pyconsumer.protocol.records.open_record import OpenRecord
 from pyconsumer.structs import TopicPartition, make_tuple
 
 __all__ = [
@@ -328,20 +327,24 @@ def check_form(form: Any) -> None:
     Raises:
         TypeError: it is none of these.
     """
-    if form is not None and form is not OpenRecord and not (isinstance(form, type) and issubclass(form, tuple)):
+    if form is None or (isinstance(form, type) and issubclass(form, tuple)):
+        return
+    from pyconsumer.protocol.records.open_record import OpenRecord
+
+    if form is not OpenRecord:
         raise TypeError(f"records cannot be made in the form of {form!r}")
 
 
-def make_form(form: type, record: ConsumerRecord, key: Any, value: Any) -> Any:
+def make_form(form: Any, record: ConsumerRecord, key: Any, value: Any) -> Any:
     """Return a record as an object of the class ``form``, with this key and value.
 
     :func:`check_form` must have accepted the form.
     """
     topic, partition, leader_epoch, timestamp_type = record.origin
     sizes = record.serialized_key_size, record.serialized_value_size
-    if form is OpenRecord:
+    if not issubclass(form, tuple):
         headers = record.header_tuple
-        return OpenRecord(
+        return form(
             topic, partition, record.offset, record.timestamp, timestamp_type, key, value, None, *sizes, headers
         )
     headers_size = record.serialized_header_size

@@ -14,11 +14,12 @@ from rich.console import Console
 
 from pyconsumer import OffsetAndMetadata, TopicPartition
 from pyconsumer.admin import GroupDescription, MemberDescription, ShareOffset
+from pyconsumer.admin.log_ends import LogEnds
 from pyconsumer.cli import _run, positions, watch
 from pyconsumer.cli.watch import Watch, _picture
 from pyconsumer.clock import ManualClock
-from pyconsumer.errors import GroupIdNotFoundError, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp
+from pyconsumer.errors import GroupIdNotFoundError, KafkaConnectionError, KafkaError
+from pyconsumer.structs import BrokerMetadata
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -31,8 +32,6 @@ class Admin:
         self.end = 1000
         self.error: KafkaError | None = None
         self.calls: list[str] = []
-        self.leader = {T0: 0, T1: 1}
-        self.silent: set[int] = set()
 
     def __enter__(self) -> Admin:
         return self
@@ -50,10 +49,6 @@ class Admin:
         known = {"g": group, "s": shared}
         return {name: known.get(name[0], GroupIdNotFoundError("no such group")) for name in names}
 
-    def leaders(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        self.calls.append("leaders")
-        return {tp: node for tp, node in self.leader.items() if tp in set(wanted)}
-
     def share_offsets(self, names: Iterable[str]) -> dict[str, dict[TopicPartition, ShareOffset]]:
         self.calls.append("share offsets")
         return {name: {T0: ShareOffset(7, 0, 3)} for name in names}
@@ -66,12 +61,9 @@ class Admin:
         self.calls.append("offsets")
         return {name: {T0: OffsetAndMetadata(self.committed)} for name in names}
 
-    def list_offsets(self, wanted: Any, **_: Any) -> dict[TopicPartition, OffsetAndTimestamp]:
+    def ends(self, wanted: Iterable[TopicPartition]) -> LogEnds:
         self.calls.append("ends")
-        silent = {self.leader[tp] for tp in wanted} & self.silent
-        if silent:
-            raise KafkaTimeoutError(f"no answer of {silent}")
-        return {tp: OffsetAndTimestamp(self.end, -1, 0) for tp in wanted}
+        return LogEnds(dict.fromkeys(wanted, self.end), {})
 
 
 @pytest.fixture
@@ -87,7 +79,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     monkeypatch.setattr(positions, "descriptions_of", lambda admin, names, timeout_ms: admin.describe(names))
     monkeypatch.setattr(positions, "offsets_of", lambda admin, names, timeout_ms: admin.offsets(names))
     monkeypatch.setattr(positions, "share_offsets_of", lambda admin, names, timeout_ms: admin.share_offsets(names))
-    monkeypatch.setattr(positions, "leaders_of", lambda admin, wanted, timeout_ms: admin.leaders(wanted))
+    monkeypatch.setattr(positions, "ends_of", lambda admin, wanted, timeout_ms: admin.ends(wanted))
     time = SimpleNamespace(sleep=sleep, monotonic=clock.now, time=lambda: 1e9)
     monkeypatch.setattr(watch, "time", time)
     monkeypatch.setattr(watch.Watch.__init__, "__kwdefaults__", {"clock": clock.now, "now_ms": lambda: 1e12})
@@ -108,7 +100,7 @@ def test_without_a_terminal_watch_prints_plain_lines(admin: Admin, capsys: pytes
 def test_a_look_at_many_groups_is_few_calls(admin: Admin) -> None:
     seen = Watch(admin, [f"g{number}" for number in range(50)], 1000)  # type: ignore[arg-type]
     assert [look.lag for look in seen.look()] == [900] * 50
-    assert admin.calls == ["describe", "offsets", "leaders", "ends"]
+    assert admin.calls == ["describe", "offsets", "ends"]
 
 
 def test_groups_of_both_kinds_with_their_lag_as_time_are_few_calls(admin: Admin) -> None:
@@ -125,20 +117,7 @@ def test_groups_of_both_kinds_with_their_lag_as_time_are_few_calls(admin: Admin)
         + [[(7, 3, 0.0, True), (None, None, None, True)]] * 25
     )
     # Two offsets of one partition are two calls, however many groups there are.
-    assert admin.calls == ["describe", "offsets", "share offsets", "leaders", "ends", *["first records"] * 2]
-
-
-def test_a_leader_that_is_silent_or_gone_costs_the_ends_of_its_own_partitions(admin: Admin) -> None:
-    def ends() -> dict[TopicPartition, int]:
-        return positions.ends_of(admin, [T0, T1], 1000)  # type: ignore[arg-type]
-
-    assert ends() == {T0: 1000, T1: 1000}
-    admin.silent = {1}
-    assert ends() == {T0: 1000}
-    admin.calls.clear()
-    admin.leader = {T0: 0}
-    assert ends() == {T0: 1000}
-    assert admin.calls == ["leaders", "ends"], "nobody is asked about a partition without a leader"
+    assert admin.calls == ["describe", "offsets", "share offsets", "ends", *["first records"] * 2]
 
 
 def test_json(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,8 @@ from pyconsumer.clock import SystemClock
 from pyconsumer.compat import aiokafka, kafka
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
-from pyconsumer.metrics.health import shown_error
+from pyconsumer.log_fields import shown_error
+from pyconsumer.metrics import ConsumerHealth
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
@@ -94,14 +95,16 @@ def test_the_health_of_a_member_has_its_group_partitions_and_ages(brokers: str) 
 def test_a_member_without_partitions_is_ready(brokers: str) -> None:
     settings: dict[str, Any] = {"bootstrap_servers": brokers, "group_id": "two", "heartbeat_interval_ms": 200}
     with KafkaConsumer("one", **settings) as first, KafkaConsumer("one", **settings) as second:
+        found: list[ConsumerHealth] = []
 
-        def both_are_ready() -> bool:
+        def one_has_the_partition() -> bool:
             for consumer in (first, second):
                 consumer.poll(timeout_ms=100)
-            return first.health().is_ready() and second.health().is_ready()
+            found[:] = [first.health(), second.health()]
+            return sorted(len(each.assigned) for each in found) == [0, 1] and all(each.has_assignment for each in found)
 
-        wait_until(both_are_ready, 30, "both have joined")
-        assert sorted(len(each.health().assigned) for each in (first, second)) == [0, 1]
+        wait_until(one_has_the_partition, 30, "both have joined")
+        assert [each.is_ready() for each in found] == [True, True]
 
 
 def test_a_call_that_waits_for_an_hour_is_alive_and_shows_its_reason() -> None:
@@ -403,6 +406,34 @@ def test_the_watch_reads_the_consumers_of_all_faces_and_holds_none(brokers: str)
         with pytest.warns(ResourceWarning, match="unclosed"):
             del dropped
         assert reference() is None
+    assert watch.take_alarms() == []
+
+
+def test_the_watch_reads_the_producers_of_both_faces_and_sees_a_false_alarm(
+    brokers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def on_a_loop() -> None:
+        async with AsyncKafkaProducer(bootstrap_servers=brokers, client_id="asyncio"):
+            await asyncio.to_thread(wait_until, lambda: "asyncio" in watch.readings, 60, "a reading")
+
+    with HealthWatch() as watch:
+        with KafkaProducer(bootstrap_servers=brokers, client_id="blocking") as producer:
+            asyncio.run(on_a_loop())
+            wait_until(lambda: "blocking" in watch.readings, 60, "a reading")
+            assert watch.take_alarms() == []
+            watch.look_at_producer(producer._delegate)
+            assert watch.take_alarms() == []
+            with monkeypatch.context() as patch, watch.paused():
+                patch.setattr(type(producer.health()), "is_alive", lambda health: False)
+                watch.look_at_producer(producer._delegate)
+                (alarm,) = watch.take_alarms()
+        watch.look_at_producer(producer._delegate)
+        dropped = KafkaProducer(bootstrap_servers=brokers)
+        reference = weakref.ref(dropped)
+        with pytest.warns(ResourceWarning, match="unclosed"):
+            del dropped
+        assert reference() is None
+    assert alarm.startswith("the thread of blocking runs")
     assert watch.take_alarms() == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
+from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats, LoginSignal
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import Endpoint, Lookup
@@ -250,7 +251,14 @@ def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int) -> Non
     wire = Wire(held, records)
     lookup = Lookup("h", 1, None)
     lookup.endpoints, lookup.done = [Endpoint(socket.AF_INET, ("h", 1), "h")], True
-    channel = Channel("h:1", None, lookup, ChannelSettings(open_socket=lambda family: wire), wire, ChannelStats())
+    channel = Channel(
+        "h:1",
+        None,
+        lookup,
+        ChannelSettings(LoginSignal(), itertools.count(), open_socket=lambda family: wire),
+        wire,
+        ChannelStats(),
+    )
 
     def receive() -> list[Reply]:
         replies: list[Reply] = []

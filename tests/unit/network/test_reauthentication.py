@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 
 from pyconsumer.errors import KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.channel import Channel, ChannelSettings
+from pyconsumer.network.channel import Channel, ChannelSettings, LoginSignal
 from pyconsumer.network.client_requests import CompletedRequests, Request, UnsentRequests
 from pyconsumer.network.connection import Connection, State
 from pyconsumer.network.connection_pool import ConnectionPool
@@ -39,7 +40,7 @@ class Bench:
 
     def __init__(self) -> None:
         nothing: Any = Nothing()
-        settings = ChannelSettings(sasl=lambda _: Plain("u", "p"))
+        settings = ChannelSettings(LoginSignal(), itertools.count(), sasl=lambda _: Plain("u", "p"))
         names = NameService(lambda: None)
         self.completed = CompletedRequests()
         self.pool = ConnectionPool(

@@ -506,6 +506,7 @@ def test_a_rejected_initialization_may_be_retried() -> None:
     producer.core.on_error(request, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, 0.0)
     with pytest.raises(TransactionAbortableError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         producer.wait(result)
+    assert not producer.core.has_open_transaction  # so that a close does not wait for an abort
     producer.wait(producer.core.abort())
     producer.wait(producer.core.initialize())
 

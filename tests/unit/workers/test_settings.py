@@ -131,7 +131,7 @@ class Later:
 
 
 @pytest.mark.parametrize("handle", [Later(), Later().__call__])
-def test_workers_that_await_no_call_refuse_a_coroutine_function(handle: Any) -> None:
+def test_workers_refuse_a_coroutine_function_that_nobody_would_await(handle: Any) -> None:
     settings = {"group_id": "g", "enable_auto_commit": False, "bootstrap_servers": NOWHERE}
     with KafkaConsumer(**settings) as consumer, pytest.raises(ConfigurationError, match="use AsyncWorkers"):
         Workers(consumer, handle)

@@ -47,8 +47,7 @@ from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import batch_error, check_crc, scan, scan_until_damage
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, damage_of, decompress
 from pyconsumer.protocol.records.cursor import aborts, read_end_transaction_marker
-from pyconsumer.protocol.records.open_record import (
-    CLASS_DICT,
+from pyconsumer.protocol.records.open_fields import (
     FIELDS,
     open_fields,
     open_repr,
@@ -65,7 +64,7 @@ from pyconsumer.protocol.records.record import (
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 12
+REVISION = 13
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

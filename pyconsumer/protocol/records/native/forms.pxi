@@ -385,7 +385,7 @@ cdef tuple OPEN_NAMES = FIELDS
 
 
 cdef int _publish_open_members() except -1:
-    """Publish members as member descriptors, and make the class a dataclass by the name that programs know."""
+    """Publish members as member descriptors, and give the class the name that programs know."""
     cdef OpenRecord record = OpenRecord.__new__(OpenRecord)
     cdef Py_ssize_t start = (<char *>&record.value_size - <char *><void *>record) + <Py_ssize_t>sizeof(int32_t)
     cdef int i
@@ -394,7 +394,6 @@ cdef int _publish_open_members() except -1:
         pyconsumer_open_members[i].offset = start + i * <Py_ssize_t>sizeof(void *)
         name = (<bytes>pyconsumer_open_members[i].name).decode()
         members[name] = PyDescr_NewMember(<PyTypeObject *>OpenRecord, &pyconsumer_open_members[i])
-    members.update(CLASS_DICT)
     members["__dict__"] = property(variables)
     members.pop("__ne__", None)  # a dataclass that derives from it has an __eq__ of its own
     PYCONSUMER_NAME(OpenRecord, "pyconsumer.compat.aiokafka.structs.ConsumerRecord")
@@ -405,6 +404,12 @@ cdef int _publish_open_members() except -1:
     if open_fields(record) != ("t", 1, 4, 5, 3, "k", "v", None, 6, 7, ()):
         raise ImportError("the members of a record are not where they were expected")
     return 0
+
+
+def take_class_dict(dict attributes):
+    """Add to the class of `OpenRecord` what makes it a dataclass."""
+    (<dict>PYCONSUMER_DICT(OpenRecord)).update(attributes)
+    PyType_Modified(<PyTypeObject *>OpenRecord)
 
 
 _publish_open_members()

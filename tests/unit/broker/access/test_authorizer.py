@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
 
 from pyconsumer.acls import AclBinding, AclFilter, AclOperation, ResourceType, parse_acl
+from pyconsumer.broker.access import store as store_module
 from pyconsumer.broker.access.authorizer import Access, Authorizer, java_address, parse_super_users
 from pyconsumer.broker.access.store import AclStore
 from pyconsumer.broker.access.table import rules_of
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import Controller
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.errors import ConfigurationError, PolicyViolationError
 from pyconsumer.protocol.api_keys import ApiKey
 
 QUESTION = ("User:alice", "127.0.0.1", AclOperation.READ, ResourceType.TOPIC, "t")
@@ -68,6 +70,34 @@ def test_a_change_that_cannot_be_stored_has_no_effect() -> None:
         store.create(parse_acl("alice: READ topic t"))
     assert not authorizer.allows(*QUESTION)
     assert len(store) == 0
+
+
+def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store_module.MOST_ACLS == 100_000
+    monkeypatch.setattr(store_module, "MOST_ACLS", 2)
+    store = AclStore(lambda undo, change: None)
+    store.create(parse_acl("alice: READ,WRITE topic t"))
+    with pytest.raises(PolicyViolationError):
+        store.create(parse_acl("alice: DELETE topic t"))
+    assert len(store) == 2
+    store.create(parse_acl("alice: READ topic t"))  # which is there
+    store.delete([AclFilter(operation=AclOperation.READ)])
+    store.create(parse_acl("alice: DELETE topic t"))
+    assert len(store) == 2
+
+
+def test_what_is_allowed_is_logged_for_those_who_look_closely(caplog: pytest.LogCaptureFixture) -> None:
+    store = AclStore(lambda undo, change: None)
+    store.create(parse_acl("alice: READ topic t"))
+    access = Access(Authorizer(store), "User:alice", "/127.0.0.1", ApiKey.FETCH, 12)
+    with caplog.at_level(logging.DEBUG, "pyconsumer.authorizer"):
+        assert access.may(ResourceType.TOPIC, "t")
+        assert not access.may(ResourceType.TOPIC, "other")
+        assert not access.may(ResourceType.TOPIC, "hidden", log_denied=False)
+    allowed, denied = caplog.records
+    assert (allowed.levelno, denied.levelno) == (logging.DEBUG, logging.INFO)
+    assert "User:alice is ALLOWED READ on TOPIC t from 127.0.0.1" in allowed.getMessage()
+    assert "User:alice is DENIED READ on TOPIC other from 127.0.0.1" in denied.getMessage()
 
 
 def test_rules_are_in_the_files_as_soon_as_they_hold(tmp_path: Path) -> None:

@@ -104,3 +104,76 @@ def test_locks_of_a_fenced_partition_are_not_timed() -> None:
     assert world.share.status is PartitionStatus.FENCED
     assert world.advance(5) == 0
     assert world.timer.next_deadline() is None
+
+
+def batch_of(first: int, last: int) -> BatchInfo:
+    return BatchInfo(0, 100, 2, first, last, 0, 0, 0, last - first, 0, 0, -1, -1, -1, last - first + 1)
+
+
+def deliver(world: World, first: int, last: int, *, member: str = "m", most: int = 1000, exact: bool = False) -> Any:
+    """Let a member acquire from a batch. Return the ranges with their delivery counts."""
+    found = world.share.acquire(member, [batch_of(first, last)], first, max_records=most, batch_size=most, exact=exact)
+    return [tuple(one) for one in found]
+
+
+def test_no_more_records_are_in_flight_than_the_limit() -> None:
+    world = World()
+    world.share.load()
+    assert deliver(world, 0, 149) == [(0, 149, 1)]
+    assert deliver(world, 150, 299, exact=True) == [(150, 199, 1)]
+    assert world.share.next_offset() is None
+    assert deliver(world, 200, 299) == []
+    assert world.share.acknowledge("m", [Acknowledgement(0, 9, [1])]).value.error_code == 0
+    assert world.share.next_offset() == 200
+    assert deliver(world, 200, 299, exact=True) == [(200, 209, 1)]
+
+
+def test_a_batch_is_delivered_whole_or_up_to_the_number_of_records_that_are_wanted() -> None:
+    world = World()
+    world.share.load()
+    assert deliver(world, 0, 9, most=4) == [(0, 9, 1)]
+    assert deliver(world, 10, 19, most=4, exact=True) == [(10, 13, 1)]
+
+
+def test_single_records_of_a_batch_have_their_own_counts_and_are_archived_at_the_limit() -> None:
+    world = World()
+    world.share.load()
+    deliver(world, 0, 9)
+    for count in range(2, 6):  # 5 deliveries are allowed
+        types = [1] * 10 if count == 2 else [1]
+        types[3 if count == 2 else 0] = 2
+        first, last = (0, 9) if count == 2 else (3, 3)
+        assert world.share.acknowledge("m", [Acknowledgement(first, last, types)]).value.error_code == 0
+        assert world.share.start_offset == 3
+        assert deliver(world, 0, 9) == [(3, 3, count)]
+    assert world.share.acknowledge("m", [Acknowledgement(3, 3, [2])]).value.error_code == 0
+    assert deliver(world, 0, 9) == []
+    assert (world.share.start_offset, world.share.end_offset) == (10, 10)
+
+
+def test_a_lock_belongs_to_one_member_until_it_ends_by_the_clock_and_a_renewal_begins_it_again() -> None:
+    world = World()
+    world.share.load()
+    deliver(world, 0, 9, member="a")
+    assert deliver(world, 0, 9, member="b") == []
+    refused = world.share.acknowledge("b", [Acknowledgement(0, 9, [1])]).value
+    assert refused.error_code == Errors.INVALID_RECORD_STATE
+    world.advance(0.9)
+    assert world.share.acknowledge("a", [Acknowledgement(0, 4, [4])]).value.error_code == 0
+    world.advance(0.2)  # the lock of 5 to 9 has ended
+    assert deliver(world, 0, 9, member="b") == [(5, 9, 2)]
+    late = world.share.acknowledge("a", [Acknowledgement(5, 9, [1])]).value
+    assert late.error_code == Errors.INVALID_RECORD_STATE
+    world.advance(0.8)
+    assert deliver(world, 0, 4, member="b") == [(0, 4, 2)]
+
+
+def test_offsets_that_the_log_has_no_more_are_archived() -> None:
+    world = World()
+    world.share.load()
+    assert deliver(world, 0, 2) == [(0, 2, 1)]
+    found = world.share.acquire("m", [batch_of(7, 9)], 3, max_records=100, batch_size=100, exact=False)
+    assert [tuple(one) for one in found] == [(7, 9, 1)]  # compaction has removed 3 to 6
+    types = [Acknowledgement(0, 2, [1]), Acknowledgement(7, 9, [1])]
+    assert world.share.acknowledge("m", types).value.error_code == 0
+    assert world.share.start_offset == 10

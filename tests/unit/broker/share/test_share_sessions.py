@@ -171,3 +171,30 @@ def test_a_refused_session_leaves_no_timer_behind(world: World) -> None:
     world.brokers.advance(0.2)
     assert [one.error_code for one in answers] == [Errors.SHARE_SESSION_LIMIT_REACHED]
     waits.close()
+
+
+def test_records_are_acquired_when_the_wait_completes(world: World) -> None:
+    """Their lock begins then, too, and of two that wait one has the record."""
+    waiting, answers = open_session(world, "a", wait_ms=60_000)
+    world.brokers.advance(40)  # longer than a lock
+    assert answers == []
+    world.send(b"1")
+    assert acquired(answers[0]) == [(0, 0, 1)]
+    world.brokers.advance(20)  # 60 s after the request, 20 s after the records
+    (answer,) = waiting.ask(acknowledging(GROUP, "a", 1, {world.at: [(0, 0, ACCEPT)]}))
+    assert answer.responses[0].partitions[0].error_code == 0
+    again = waiting.ask(fetching(GROUP, "a", 2, wait_ms=60_000))
+    _, others = open_session(world, "b", wait_ms=60_000)
+    world.send(b"2")
+    found = [acquired(one) for one in (*again, *others)]
+    assert [one for one in found if one] == [[(1, 1, 1)]]  # one of them has it
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_versions_1_and_2_are_served(world: World, version: int) -> None:
+    world.send(b"1", b"2")
+    connection = world.connect()
+    (answer,) = connection.ask(fetching(GROUP, "a", 0, [world.at]), version)
+    assert acquired(answer) == [(0, 1, 1)]
+    (answer,) = connection.ask(acknowledging(GROUP, "a", 1, {world.at: [(0, 1, ACCEPT)]}), version)
+    assert answer.responses[0].partitions[0].error_code == 0

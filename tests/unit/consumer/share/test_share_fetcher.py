@@ -234,6 +234,21 @@ def test_a_leader_that_has_moved_is_followed() -> None:
     assert world.client.sent[-1][0] == 2
 
 
+def test_an_unknown_error_of_a_partition_is_logged_and_the_partition_is_fetched_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.fetch()
+    world.client.respond(fetched(error_code=Errors.UNKNOWN_SERVER_ERROR, error_message="not begun"))
+    assert world.fetcher.take_error() is None
+    assert [record.levelname for record in caplog.records if "not begun" in record.message] == ["WARNING"]
+    assert world.fetcher.next_due_at(world.clock.time) > world.clock.time
+    world.clock.time += 10
+    assert world.fetch().share_session_epoch == 1
+    world.client.respond(fetched(error_code=Errors.TOPIC_AUTHORIZATION_FAILED))
+    assert world.fetcher.take_error() is not None  # which no time cures
+
+
 def test_an_acknowledgement_of_a_partition_that_is_not_read_leaves_alone() -> None:
     world = World()
     world.open()

@@ -17,7 +17,8 @@ import pytest
 from pyconsumer.compat.aiokafka import structs
 from pyconsumer.compat.kafka.consumer.fetcher import ConsumerRecord as TupleRecord
 from pyconsumer.protocol.records import BatchBuilder
-from pyconsumer.protocol.records.open_record import FIELDS, OpenRecord
+from pyconsumer.protocol.records.open_fields import FIELDS
+from pyconsumer.protocol.records.open_record import OpenRecord
 from tests.unit.protocol.records.helpers import TIME, TP, Decoder, message
 
 HEADERS: list[tuple[str, bytes | None]] = [("h", b"1"), ("h", None)]

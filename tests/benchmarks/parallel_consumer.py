@@ -1,0 +1,190 @@
+"""``python -m tests.benchmarks.parallel_consumer``: our workers beside Confluent's Parallel Consumer, on Apache Kafka.
+
+All read the same topic in turn, ordered by key, each in a process and with a group of its own. The work on a record is
+a pause. It cannot be done faster than ``min(keys, concurrency)`` records in the time of a pause. Figures are those of
+the records behind the first ones, so starts and warm-up do not count. The topic has more records than are counted, so
+the end of the topic does not count, either.
+
+With several partitions, a poll may bring the records of one of them alone. Then ours work on its keys alone, unless
+``--max-buffered`` has room for records of the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import statistics
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from pyconsumer.admin import NewTopic
+from pyconsumer.aio import AsyncKafkaConsumer
+from pyconsumer.workers import AsyncWorkers, Workers
+from pyconsumer.workers.common import WorkersSettings
+from tests.benchmarks.measure import answer
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.java import cache_folder, fetch_jars
+from tests.support.process import run
+
+__all__ = ["main", "process"]
+
+_JAVA = Path(__file__).with_name("ParallelConsumerRate.java")
+_VERSION = "0.5.3.3"
+#: Ours, and theirs. The ratios are to the last one.
+_WAYS = ("threads", "tasks", "Java")
+#: The least share of the rate that the work allows (for ours).
+_LEAST = 0.95
+
+
+class _Clock:
+    """Notes when the first records and when all of them are finished. Any thread may count."""
+
+    def __init__(self, warm: int, records: int) -> None:
+        self._warm, self._records = warm, records
+        self._count = 0
+        self._lock = threading.Lock()
+        self._began = self._used = 0.0
+        self.figures: dict[str, float] = {}
+
+    def count(self) -> bool:
+        """Count a record. Return True if it is the last one."""
+        with self._lock:
+            self._count += 1
+            if self._count == self._warm:
+                self._began, self._used = time.perf_counter(), time.process_time()
+            if self._count != self._warm + self._records:
+                return False
+            self.figures = {
+                "seconds": time.perf_counter() - self._began,
+                "cpu": time.process_time() - self._used,
+                "records": self._records,
+            }
+            return True
+
+
+def process(
+    way: str,
+    servers: str,
+    topic: str,
+    group_id: str,
+    concurrency: int,
+    work_ms: int,
+    warm: int,
+    records: int,
+    buffered: int,
+) -> dict[str, float]:
+    """Process with our workers, as ``ParallelConsumerRate.java`` does. ``buffered`` 0: as many as by default."""
+    clock = _Clock(warm, records)
+    settings: dict[str, Any] = {
+        "bootstrap_servers": servers,
+        "group_id": group_id,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+    }
+    more = WorkersSettings(concurrency=concurrency, max_buffered=buffered or None)
+    if way == "tasks":
+        asyncio.run(_tasks(clock, topic, settings, more, work_ms / 1000))
+        return clock.figures
+
+    def handle(record: Any) -> None:
+        time.sleep(work_ms / 1000)
+        if clock.count():
+            workers.stop()
+
+    with KafkaConsumer(topic, **settings) as consumer:
+        workers = Workers(consumer, handle, **more)
+        workers.run()
+    return clock.figures
+
+
+async def _tasks(clock: _Clock, topic: str, settings: dict[str, Any], more: WorkersSettings, work: float) -> None:
+    async def handle(record: Any) -> None:
+        await asyncio.sleep(work)
+        if clock.count():
+            workers.stop()
+
+    async with AsyncKafkaConsumer(topic, **settings) as consumer:
+        workers = AsyncWorkers(consumer, handle, **more)
+        await workers.run()
+
+
+def _fill(servers: str, topic: str, partitions: int, keys: int, count: int) -> None:
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, partitions, 1)])
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        for number in range(count):
+            producer.send(topic, b"v" * 100, key=b"%d" % (number % keys))
+        producer.flush()
+
+
+def _command(way: str, arguments: list[str]) -> list[str]:
+    if way != "Java":
+        return [sys.executable, "-m", "tests.benchmarks.parallel_consumer", "--program", way, *arguments]
+    name = f"io.confluent.parallelconsumer:parallel-consumer-core:{_VERSION}"
+    jars = fetch_jars(cache_folder() / f"parallel-consumer-{_VERSION}" / "libs", [name])
+    return [shutil.which("java") or "java", "-cp", f"{jars}/*", str(_JAVA), *arguments]
+
+
+@click.command(help="Compare the rate of our workers with that of Confluent's Parallel Consumer.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
+@click.option("--keys", default=[4, 1_000], show_default=True, multiple=True, type=click.IntRange(1))
+@click.option("--concurrency", default=100, show_default=True, type=click.IntRange(1))
+@click.option("--work-ms", default=10, show_default=True, type=click.IntRange(1), help="The pause of each record.")
+@click.option("--seconds", default=10.0, show_default=True, help="Time of a measurement at the rate that is possible.")
+@click.option("--partitions", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--max-buffered", default=0, type=click.IntRange(0), help="Of ours. 0: the default of workers.")
+def main(
+    rounds: int,
+    keys: tuple[int, ...],
+    concurrency: int,
+    work_ms: int,
+    seconds: float,
+    partitions: int,
+    max_buffered: int,
+) -> None:
+    with ApacheKafka(quick=False) as broker:
+        servers = broker.bootstrap_servers
+        for count in keys:
+            possible = min(count, concurrency) / work_ms * 1000
+            records = max(10, int(possible * seconds))
+            warm = max(1, records // 4)
+            topic = f"keys-{count}"
+            _fill(servers, topic, partitions, count, records + warm + max(2_000, records // 4))
+            click.echo(f"{count} keys, {concurrency} at a time, {work_ms} ms each, {records:,} records")
+            rates: dict[str, list[float]] = {}
+            for number in range(1, rounds + 1):
+                for way in _WAYS:
+                    group_id = f"rate-{uuid.uuid4().hex[:8]}"
+                    sizes = [str(size) for size in (concurrency, work_ms, warm, records)]
+                    more = [] if way == "Java" else [str(max_buffered)]
+                    command = _command(way, [servers, topic, group_id, *sizes, *more])
+                    result = answer(run(command, timeout_s=1800))
+                    rate, cost = result["records"] / result["seconds"], result["cpu"] / result["records"] * 1e6
+                    rates.setdefault(way, []).append(rate)
+                    click.echo(
+                        f"  round {number}, {way}: {rate:,.0f} records/s, {cost:.1f} us of the processor a record"
+                    )
+            for way, found in rates.items():
+                share = statistics.median(found) / possible
+                least = "" if way == "Java" else f", at least {_LEAST}"
+                click.echo(f"  {way}: {share:.3f} of the {possible:,.0f} records/s that are possible{least}")
+            for way in _WAYS[:-1]:
+                ratios = [ours / theirs for ours, theirs in zip(rates[way], rates["Java"], strict=True)]
+                middle = statistics.median(ratios)
+                click.echo(f"  {way}: {middle:.2f} of Java's rate ({min(ratios):.2f} to {max(ratios):.2f})")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--program"]:
+        chosen, servers, topic, group, *numbers = sys.argv[2:]
+        print(json.dumps(process(chosen, servers, topic, group, *map(int, numbers))))
+    else:
+        main()
