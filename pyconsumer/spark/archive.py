@@ -235,7 +235,8 @@ def archive(
         batch_records: the largest number of offsets in a batch.
         options: additional options of the source, such as ``kafka.security.protocol``. The column ``headers`` is
             included unless ``includeHeaders`` is ``false``. With ``value.format`` or ``key.format`` the archive is
-            typed. Records that cannot be decoded do not stop it unless ``onDecodeError`` is ``fail``.
+            typed. Records that cannot be decoded do not stop it unless ``onDecodeError`` is ``fail``. All runs of one
+            archive have keys and values of the same type.
         follow: True continues with new records until interrupted.
         on_progress: called after a batch.
 
@@ -243,8 +244,8 @@ def archive(
         The progress at the end.
 
     Raises:
-        ConfigurationError: an option is wrong. Or the folder contains the archive of another topic, or batches without
-            a checkpoint.
+        ConfigurationError: an option is wrong. Or the folder contains the archive of another topic, batches without
+            a checkpoint, or keys or values of another type.
         IllegalStateError: another process is adding to this archive.
         KafkaError: the topic does not exist, the cluster cannot be reached, or the query failed.
     """
@@ -325,6 +326,33 @@ def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None
     )
 
 
+def _check_types(spark: Any, files: ArchiveFiles, folder: str, here: Any) -> None:
+    """Check that an archive has keys and values of the types in the schema ``here``, before anything is added.
+
+    Readers of the whole folder take its columns from some of the files. With two types they fail, or lose columns.
+
+    Raises:
+        ConfigurationError: the archive has other types.
+    """
+    from pyconsumer.spark.typed_rows import described_side
+
+    last = next((name for name in reversed(files.batches()) if files.partitions(name)), None)
+    if last is None:
+        return
+    there = spark.read.parquet(f"{folder}/{last}").schema
+    for side in SIDES:
+        if side not in there.names or side not in here.names:
+            continue
+        kinds = {frame[side].dataType.simpleString() for frame in (there, here)}  # Parquet makes all nullable
+        if len(kinds) == 1:
+            continue
+        (held, remedy), (added, _) = described_side(there, side), described_side(here, side)
+        raise ConfigurationError(
+            f"{folder} holds {side}s as {held}, and this run would add {side}s as {added}. Nothing was added. Use"
+            f" another folder, or go on as before, with {remedy}"
+        )
+
+
 def _archive(
     spark: Any,
     files: ArchiveFiles,
@@ -359,7 +387,10 @@ def _archive(
 
     trigger = {"processingTime": "1 second"} if follow else {"availableNow": True}
     for attempt in range(1, _ATTEMPTS + 1):
-        writer = reader.load().writeStream.foreachBatch(write).option("checkpointLocation", f"{folder}/{_CHECKPOINT}")
+        frame = reader.load()
+        if attempt == 1:
+            _check_types(spark, files, folder, frame.schema)
+        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", f"{folder}/{_CHECKPOINT}")
         query = writer.trigger(**trigger).start()
         try:
             while query.isActive:

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
     from pyconsumer.protocol.records import Columns
     from pyconsumer.spark.options import SourceOptions
 
-__all__ = ["TypedRows", "decoded_sides", "is_decoded", "raw_columns", "settle", "settled_in", "typed_schema"]
+__all__ = [
+    "TypedRows",
+    "decoded_sides",
+    "described_side",
+    "is_decoded",
+    "raw_columns",
+    "settle",
+    "settled_in",
+    "typed_schema",
+]
 
 #: In the metadata of a column that is decoded, and of ``decodeError``.
 _TYPED: Final = "pyconsumer"
@@ -138,6 +147,26 @@ def is_decoded(schema: Any, name: str) -> bool:
         name: of the column.
     """
     return any(field.name == name and _TYPED in (field.metadata or {}) for field in schema.fields)
+
+
+def described_side(schema: Any, side: str) -> tuple[str, str]:
+    """Return in words what the source has made of keys or values, and the options with which it does so.
+
+    Args:
+        schema: the ``StructType`` of the frame.
+        side: ``"key"`` or ``"value"``, a column of the frame.
+    """
+    field = schema[side]
+    kind = field.dataType.simpleString()
+    about = (field.metadata or {}).get(_TYPED)
+    if about is None:
+        return f"undecoded ({kind})", f"no {side}.format"
+    options = f"{side}.format={about['format']}"
+    if "schemaId" in about:
+        return f"{about['format']} of schema {about['schemaId']} ({kind})", (
+            f"{options} and {side}.schema.id={about['schemaId']}"
+        )
+    return f"{about['format']} ({kind})", f"{options} and the {side}.schema of the earlier runs"
 
 
 def settled_in(options: SourceOptions, schema: Any) -> dict[str, Settled]:

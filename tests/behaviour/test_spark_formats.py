@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyconsumer.spark.archive as pipelines
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.cli import archive as archive_command
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.schemas import (
     JSONDeserializer,
     JSONSerializer,
@@ -89,6 +93,7 @@ class World(NamedTuple):
                 (plain if isinstance(each, bytes) else producer).send(topic, each).result(60)
 
     def options(self, topic: str, form: str, **more: object) -> dict[str, object]:
+        more = {name.replace("__", "."): value for name, value in more.items()}
         return {"subscribe": topic, "value.format": form, "schema.registry.url": self.url, **more}
 
 
@@ -176,3 +181,62 @@ def test_a_stream_of_protobuf_keeps_its_schema(spark: Any, world: World, topic_n
     stream.run_available()
     rows = spark.read.parquet(str(stream.output)).orderBy("offset").select("value.id").collect()
     assert [int(row.id) for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["json", "protobuf"])
+def test_a_typed_archive_keeps_each_record_and_its_schema_id(
+    spark: Any, world: World, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    world.send(topic_name, form, [*orders(0, 1), None, b"{}"])
+    schema_id = world.client.get_latest_version(f"{topic_name}-value").schema_id
+    folder = str(tmp_path / "typed")
+    arguments = [topic_name, "--to", folder, "-b", world.servers, "--value-format", form, "--json"]
+    arguments += ["--schema-registry", world.url]
+    monkeypatch.setattr("pyconsumer.cli.spark.spark_session", lambda master, conf: nullcontext(spark))
+    for _ in range(2):  # the second time it adds nothing
+        archive_command.command.main(arguments, standalone_mode=False)
+    frame = spark.read.parquet(folder).orderBy("offset")
+    assert frame.schema["value"].dataType.simpleString() == TYPES[form]
+    rows = frame.collect()
+    assert [row.offset for row in rows] == [0, 1, 2, 3]
+    found = [row.value and (row.value.id, row.value.customer.name, row.value.tags, row.value.counts) for row in rows]
+    assert found == [(0, "c0", [], {"x": 0}), (1, "c1", ["a"], {"x": 1}), None, None]
+    assert [row.value_schema_id for row in rows] == [schema_id, schema_id, None, None]
+    assert [row.bad_value and bytes(row.bad_value) for row in rows] == [None, None, None, b"{}"]
+    assert [row.decodeError and row.decodeError.stage for row in rows] == [None, None, None, "framing"]
+
+
+@pytest.mark.slow
+def test_an_archive_has_one_type_of_values(spark: Any, world: World, topic_name: str, tmp_path: Path) -> None:
+    def archive(folder: str, **more: object) -> pipelines.Archived:
+        options = {name: str(value) for name, value in world.options(topic_name, "protobuf", **more).items()}
+        return pipelines.archive(spark, world.servers, topic_name, str(tmp_path / folder), options=options)
+
+    def files(folder: str) -> list[Path]:
+        return sorted(path for path in (tmp_path / folder).rglob("*") if path.name != "_lock")
+
+    world.send(topic_name, "protobuf", orders(0))
+    first = world.client.get_latest_version(f"{topic_name}-value").schema_id
+    pipelines.archive(spark, world.servers, topic_name, str(tmp_path / "raw"))
+    archive("typed")
+    world.send(topic_name, "protobuf", [{**each, "more": 1} for each in orders(1)], WIDER)
+    second = world.client.get_latest_version(f"{topic_name}-value").schema_id
+
+    before = files("raw"), files("typed")
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"/raw holds values as undecoded \(binary\), and .* add values as protobuf of schema {second} \(struct<"
+        r"id.* Use another folder, or go on as before, with no value\.format",
+    ):
+        archive("raw")
+    back = rf"with value\.format=protobuf and value\.schema\.id={first}"
+    with pytest.raises(ConfigurationError, match=rf"/typed holds values as protobuf of schema {first} .*{back}"):
+        pipelines.archive(spark, world.servers, topic_name, str(tmp_path / "typed"))
+    with pytest.raises(ConfigurationError, match=rf"add values as protobuf of schema {second} .*{back}"):
+        archive("typed", value__schema__id=second)
+    assert (files("raw"), files("typed")) == before
+
+    assert archive("typed", value__schema__id=first).records == 1
+    rows = spark.read.parquet(str(tmp_path / "typed")).orderBy("offset").collect()
+    assert [int(row.value.id) for row in rows] == [0, 1]
