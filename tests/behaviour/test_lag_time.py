@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from pyconsumer.admin import log_ends
-from pyconsumer.admin import first_records
+from pyconsumer.admin import first_records, log_ends
 from pyconsumer.cli import _run
 from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import append, read
