@@ -64,8 +64,9 @@ def _rounds(calls: Calls, offsets: Mapping[TopicPartition, int], found: Found, d
     metadata = calls.metadata
     for topic in {tp.topic for tp in offsets}:
         metadata.add_topic(topic)
-    if any(_leader(calls, tp) < 0 for tp in offsets):
-        yield from await_update(metadata, calls.clock, deadline=deadline)
+    for _ in range(2):  # the first update may be one that was asked for before the topics were added
+        if any(_leader(calls, tp) < 0 for tp in offsets):
+            yield from await_update(metadata, calls.clock, deadline=deadline)
     pending = dict(offsets)
     limit = _ONE_BATCH
     for _ in range(MOST_ROUNDS):
