@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 import time
 import weakref
@@ -86,6 +87,7 @@ class HealthWatch:
             return delegate
 
         ProducerDelegate.open = opened_producer  # type: ignore[method-assign,assignment]
+        os.register_at_fork(after_in_child=self._forget_lock)
         self._thread.start()
         return self
 
@@ -94,6 +96,10 @@ class HealthWatch:
         ProducerDelegate.open = self._original_of_producers  # type: ignore[method-assign]
         self._ended.set()
         self._thread.join()
+
+    def _forget_lock(self) -> None:
+        """Make a new lock in a forked child: the thread that held the old one is not there."""
+        self._lock = threading.Lock()
 
     def take_alarms(self) -> list[str]:
         """Return the alarms since the last call."""

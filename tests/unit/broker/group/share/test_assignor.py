@@ -1,4 +1,4 @@
-"""The assignor ``simple``: its counts, and what members keep."""
+"""The assignor ``simple``: its counts, and the partitions that members keep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_each_member_has_something_and_all_have_about_as_much(members: int, part
         assert sum(index in found[name][TOPIC] for name in names) == sharing
 
 
-def test_members_keep_what_they_have() -> None:
+def test_members_keep_their_partitions() -> None:
     before = assign({"a": [TOPIC], "b": [TOPIC]}, {TOPIC: range(4)}, {})
     after = assign({"a": [TOPIC], "b": [TOPIC], "c": [TOPIC]}, {TOPIC: range(4)}, before)
     for member in "ab":
