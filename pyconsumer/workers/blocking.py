@@ -105,6 +105,8 @@ class Workers(WorkersBase):
             )
         check_choice(run_in, "run_in", ("threads", "processes", "inline"))
         self._run_in = run_in
+        if run_in == "inline":
+            self._at_once = 1
         self._takes_as_they_came = False  # the function gets records as the consumer returned them
         if run_in == "processes":
             try:

@@ -9,7 +9,10 @@ Rules
    ``revoke_timeout_ms``. Then their finished offsets are committed, and the partitions are dropped. Results that come
    later are ignored. ``"abandon"`` does not wait.
 4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls
-   continue, so the member stays in its group however slow the function is.
+   continue, so the member stays in its group however slow the function is. While fewer than ``concurrency`` records
+   can be in work, because of their order, the partitions with the fewest records here are polled first, each up to its
+   part of the room, so that the keys of all partitions come. If these have nothing, another one may have half of it.
+   A function that is quick enough for any order gets what comes.
 5. The user's rebalance listener is called, too. For revoked and lost partitions it comes after the workers, when their
    records are finished and committed. For assigned partitions it comes first, so it may seek.
 6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose
@@ -69,6 +72,11 @@ _ALL_ACQUIRED: Final = 1 << 30
 #: Longest time without a poll while there is no room (seconds).
 _BETWEEN_POLLS_S: Final = 0.2
 _POLL_MS: Final = 200
+#: A poll may always bring so many records: fewer ones cost too much.
+_LEAST_PART: Final = 25
+#: For so long a partition may have half of the room if those with fewer records had nothing.
+_OPEN_S: Final = 0.1
+_SOON_S: Final = 0.05
 _LONGEST_REVOKE_WAIT_MS: Final = 30_000
 #: Pause before a record is tried again whose registry is down (seconds).
 _SCHEMA_PAUSE_S: Final = 1.0
@@ -217,7 +225,7 @@ class WorkersBase:
         self._client = Client(config.client_id, config.group_id)
         self._handle = handle
         self._order: Order = order
-        self._concurrency = check_count(concurrency, "concurrency")
+        self._concurrency = self._at_once = check_count(concurrency, "concurrency")
         self._retry = retry or Retry()
         self._dead_letters = dead_letters
         self._timeout = None if timeout_ms is None else seconds_of(timeout_ms)
@@ -245,6 +253,9 @@ class WorkersBase:
         self._share: ShareWork | None = None  # with a share consumer
         self._pause: Callable[[float], Any] = time.sleep
         self._paused: set[TopicPartition] = set()
+        self._leaves_out = False  # the next poll is without partitions that hold more than their part
+        self._open_until = -math.inf  # until then others may have more
+        self._paced_at, self._finished_then, self._is_quick = -math.inf, 0, False
         self._paused_stopped: set[TopicPartition] = set()
         self._dead = 0
         self._began = 0.0
@@ -404,7 +415,7 @@ class WorkersBase:
 
     def _poll_ms(self, room: int) -> float:
         """Return how long a poll may wait, with room for so many records."""
-        if not room:
+        if not room or self._leaves_out:
             return 0
         if self._transactions is None or not self._transactions.count:
             return _POLL_MS
@@ -416,15 +427,52 @@ class WorkersBase:
         if self._share is not None:
             self._share.before_poll(is_full=not room)
             return _ALL_ACQUIRED if room else 0
+        most = min(room, int(consumer.config.max_poll_records))
+        left_out: set[TopicPartition] = consumer.assignment()
         if room:
-            if self._paused:
-                consumer.resume(*(self._paused & consumer.assignment() - set(self._schedule.stopped())))
-                self._paused.clear()
-            return min(room, int(consumer.config.max_poll_records))
-        fresh = consumer.assignment() - consumer.paused()
-        consumer.pause(*fresh)
-        self._paused |= fresh
-        return 0
+            left_out, part = self._parts()
+            most = min(most, part)
+        self._leaves_out = bool(room and left_out)
+        resumed = self._paused - left_out
+        if resumed:
+            consumer.resume(*(resumed & consumer.assignment() - set(self._schedule.stopped())))
+            self._paused -= resumed
+        if left_out:
+            fresh = left_out - consumer.paused()
+            consumer.pause(*fresh)
+            self._paused |= fresh
+        return most
+
+    def _parts(self) -> tuple[set[TopicPartition], int]:
+        """Return the partitions that the next poll leaves out, and how many records it may bring (rule 4)."""
+        held = None
+        if self._order is not None and self._at_once > 1 and not self._empties_room_soon():
+            held = self._schedule.held_by_partition(self._at_once)
+        if held is None:
+            return set(), self._most_records
+        polled = self._consumer.assignment() - (self._consumer.paused() - self._paused)
+        if len(polled) < 2:
+            return set(), self._most_records
+        part = max(_LEAST_PART, self._most_records // len(polled))
+        least = min(held.get(tp, 0) for tp in polled)
+        most = min(part, least + _LEAST_PART)
+        if time.monotonic() < self._open_until:
+            most = max(part, self._most_records // 2)
+        ahead = {tp for tp in polled if held.get(tp, 0) >= most}
+        return (set() if ahead == polled else ahead), max(_LEAST_PART, part - least)
+
+    def _empties_room_soon(self) -> bool:
+        """Return whether as many records as fit are done within 50 ms.
+
+        Then polls of parts would cost more than they gain.
+        """
+        now = time.monotonic()
+        seconds = now - self._paced_at
+        if seconds >= _SOON_S:
+            finished = self._schedule.finished
+            self._is_quick = (finished - self._finished_then) * _SOON_S >= self._most_records * seconds
+            self._paced_at, self._finished_then = now, finished
+        return self._is_quick
 
     def _take_in(self, found: ConsumerRecords[Any, Any]) -> None:
         """Take over the result of a poll.
@@ -436,6 +484,8 @@ class WorkersBase:
             self._share.after_poll()
             return
         ends = found.next_offsets()
+        if self._leaves_out and not ends:
+            self._open_until = time.monotonic() + _OPEN_S
         if found or ends:  # offsets without records count, too
             self._note_polled(ends)
             self._schedule.add(found)

@@ -133,6 +133,17 @@ class Schedule:
             return 0
         return max(0, most_records - self._undone)
 
+    def held_by_partition(self, concurrency: int) -> dict[TopicPartition, int] | None:
+        """Return how many records of each partition are not done.
+
+        None if ``concurrency`` records can be in work. Then it does not matter of which partitions they are.
+        """
+        with self.lock:
+            shares = [share for share in self._shares.values() if share.alive]
+            if len(self._ready) + len(self._later) + sum(len(share.running) for share in shares) >= concurrency:
+                return None
+            return {share.tp: share.undone for share in shares}
+
     def wait_for_room(self, most_records: int, most_bytes: int, timeout: float) -> bool:
         """Wait until half of the room is free, in the consumer's thread. So a poll brings many records.
 

@@ -231,6 +231,40 @@ def test_a_broker_that_takes_less_metadata_gets_the_offsets_alone(
     assert committed_of(cluster, group_id, "t", 1) == 10
 
 
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+@pytest.mark.parametrize("order", ["key", "partition"])
+def test_few_keys_of_several_partitions_are_in_work_at_once(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str, order: Any
+) -> None:
+    """One fetch brings all records of both. Without a part for each, those of the first one would fill the room."""
+    topic, count = make_topic(2), 400
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(2 * count):
+            producer.send(topic, b"v", key=b"key %d" % (n % 2), partition=n % 2)
+    settings = settings_of(cluster, group_id)
+    done: list[int] = []
+
+    def handle(record: Any) -> None:
+        time.sleep(0.001)
+        done.append(record.partition)
+
+    async def handle_later(record: Any) -> None:
+        await asyncio.sleep(0.001)
+        done.append(record.partition)
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings) as consumer:
+            await AsyncWorkers(consumer, handle_later, order=order, max_buffered=100).run(until_caught_up=True)
+
+    if how == "tasks":
+        asyncio.run(run())
+    else:
+        work(how, topic, handle, settings, order=order, max_buffered=100)
+    assert Counter(done) == {0: count, 1: count}
+    assert min(Counter(done[:count]).get(partition, 0) for partition in (0, 1)) > count / 8, Counter(done[:count])
+    assert committed_of(cluster, group_id, topic, 2) == 2 * count
+
+
 # -- tables of Arrow ---------------------------------------------------------------------------------------------------
 
 

@@ -279,6 +279,23 @@ def test_a_finished_record_takes_the_lock_once(monkeypatch: pytest.MonkeyPatch) 
     assert entered == [1]
 
 
+def test_records_are_counted_by_partition_while_workers_lack_keys() -> None:
+    world = World(retry=Retry(attempts=2))
+    world.add(*(keyed(n, b"x") for n in range(6)), *(keyed(n, b"y", "b") for n in range(3)))
+    schedule = world.schedule
+    assert schedule.held_by_partition(3) == {A: 6, B: 3}
+    assert schedule.held_by_partition(2) is None, "two records can be in work"
+    first, second = world.take(), world.take()
+    assert schedule.held_by_partition(3) == {A: 6, B: 3}
+    assert schedule.held_by_partition(2) is None, "those that run count"
+    assert schedule.fail(first, FAILURE, 1)
+    assert schedule.held_by_partition(2) is None, "those that wait for another attempt count"
+    schedule.finish(second)
+    assert schedule.held_by_partition(3) == {A: 6, B: 2}
+    world.add(*(keyed(n, None, "b") for n in range(3, 6)))
+    assert schedule.held_by_partition(4) is None, "records without a key have no order"
+
+
 def test_room_counts_records_and_bytes_that_are_not_done() -> None:
     world = World()
     world.add(keyed(0, b"x"), keyed(1, b"y"))
