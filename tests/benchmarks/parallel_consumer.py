@@ -5,8 +5,7 @@ a pause. It cannot be done faster than ``min(keys, concurrency)`` records in the
 the records behind the first ones, so starts and warm-up do not count. The topic has more records than are counted, so
 the end of the topic does not count, either.
 
-With several partitions, a poll may bring the records of one of them alone. Then ours work on its keys alone, unless
-``--max-buffered`` has room for records of the others.
+With several partitions, ``--partitions``, each of them has its part of the room of ours.
 """
 
 from __future__ import annotations
