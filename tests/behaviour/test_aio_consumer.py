@@ -51,7 +51,7 @@ async def read(consumer: AsyncKafkaConsumer, count: int) -> list[int]:
 async def test_all_ways_to_read(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 1200)
     tp = TopicPartition(topic, 0)
-    async with assigned(cluster, tp, consumer_timeout_ms=2000) as consumer:
+    async with assigned(cluster, tp, consumer_timeout_ms=6000) as consumer:
         assert await read(consumer, 500) == list(range(500))
         assert await consumer.position(tp) == 500
         assert [int(record.value) async for record in consumer] == list(range(500, 1200))

@@ -46,7 +46,7 @@ def test_consume_ends_with_an_error_if_no_broker_can_be_reached(
     servers, dead = unreachable
     member = (*group, group_id) if group else ()
     status, out, err = here(
-        "consume", topic, "--from-beginning", "--idle-ms", "1500", "--timeout-ms", "3000", "-b", servers, *member
+        "consume", topic, "--from-beginning", "--idle-ms", "5000", "--timeout-ms", "10000", "-b", servers, *member
     )
     assert (status, out) == (1, "")
     *warnings, last = err.splitlines()
@@ -65,25 +65,25 @@ def test_consume_of_an_empty_topic_is_no_error(cluster: Cluster, topic: str, her
 def test_groups_watch_warns_and_ends_with_an_error(unreachable: tuple[str, str], group_id: str, here: Here) -> None:
     servers, dead = unreachable
     began = time.monotonic()
-    status, out, err = here("groups", "watch", group_id, "--timeout-ms", "3000", "-b", servers)
+    status, out, err = here("groups", "watch", group_id, "--timeout-ms", "8000", "-b", servers)
     assert (status, out) == (1, "")
     *warnings, last = err.splitlines()
     assert last.startswith("Error: ")
     assert "advertises itself" in last
     assert len([line for line in warnings if dead in line]) == 1
-    assert time.monotonic() < began + 20
+    assert time.monotonic() < began + 60
 
 
 def test_errors_of_the_clients_say_where_the_address_is_from(unreachable: tuple[str, str], topic: str) -> None:
     servers, dead = unreachable
     with (
-        KafkaConsumer(bootstrap_servers=servers, default_api_timeout_ms=2000) as consumer,
-        KafkaProducer(bootstrap_servers=servers, delivery_timeout_ms=2000, request_timeout_ms=1500) as producer,
+        KafkaConsumer(bootstrap_servers=servers, default_api_timeout_ms=6000) as consumer,
+        KafkaProducer(bootstrap_servers=servers, delivery_timeout_ms=6000, request_timeout_ms=5000) as producer,
     ):
         consumer.assign([TopicPartition(topic, 0)])
         for call in (
             lambda: consumer.position(TopicPartition(topic, 0)),
-            lambda: producer.send(topic, b"x").result(timeout=10),
+            lambda: producer.send(topic, b"x").result(timeout=60),
         ):
             with pytest.raises(KafkaError) as caught:
                 call()
@@ -99,7 +99,7 @@ def test_archive_ends_with_an_error_before_its_stream_begins(unreachable: tuple[
 
     servers, dead = unreachable
     client = SourceOptions.parse(
-        {"kafka.bootstrap.servers": servers, "subscribe": topic, "kafka.default.api.timeout.ms": "3000"}
+        {"kafka.bootstrap.servers": servers, "subscribe": topic, "kafka.default.api.timeout.ms": "8000"}
     ).kafka_options
     with pytest.raises(KafkaError, match="advertises itself") as caught:
         _identify(topic, client)

@@ -119,7 +119,7 @@ def test_a_deserializer_of_the_program(kafka: ModuleType, cluster: Cluster, topi
 
 def test_errors_of_a_producer(kafka: ModuleType, cluster: Cluster, topic: str) -> None:
     producer = kafka.KafkaProducer(
-        bootstrap_servers=cluster.bootstrap_servers, max_block_ms=300, max_request_size=5_000_000, retries=0
+        bootstrap_servers=cluster.bootstrap_servers, max_block_ms=30_000, max_request_size=5_000_000, retries=0
     )
     too_large = check(
         kafka,

@@ -58,7 +58,7 @@ class Listener(ConsumerRebalanceListener):
 def test_the_first_example_of_every_client(cluster: Cluster, make_topic: Any) -> None:
     topic = make_topic(3)
     write(cluster, topic, range(3), "a")
-    with reading(cluster, topic, consumer_timeout_ms=2000) as consumer:
+    with reading(cluster, topic, consumer_timeout_ms=6000) as consumer:
         assert sorted(record.value for record in consumer) == [b"a-0", b"a-1", b"a-2"]
         assert consumer.assignment() == {TopicPartition(topic, n) for n in range(3)}
         assert consumer.subscription() == {topic}

@@ -351,11 +351,11 @@ def test_records_fail_by_their_delivery_timeout_when_the_broker_dies(
     topic = cluster.create_topic("t")
     producer = KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers,
-        delivery_timeout_ms=3000,
-        request_timeout_ms=700,
+        delivery_timeout_ms=6000,
+        request_timeout_ms=2000,
         linger_ms=0,
         buffer_memory=5000,
-        max_block_ms=300,
+        max_block_ms=2000,
     )
     deliver(producer, topic)
     cluster.stop()
