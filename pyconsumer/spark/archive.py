@@ -326,8 +326,8 @@ def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None
     )
 
 
-def _check_types(spark: Any, files: ArchiveFiles, folder: str, here: Any) -> None:
-    """Check that an archive has keys and values of the types in the schema ``here``, before anything is added.
+def _check_types(spark: Any, files: ArchiveFiles, folder: str, frame: Any) -> None:
+    """Check that an archive has keys and values of the types of a frame, before anything of it is added.
 
     Readers of the whole folder take its columns from some of the files. With two types they fail, or lose columns.
 
@@ -339,7 +339,7 @@ def _check_types(spark: Any, files: ArchiveFiles, folder: str, here: Any) -> Non
     last = next((name for name in reversed(files.batches()) if files.partitions(name)), None)
     if last is None:
         return
-    there = spark.read.parquet(f"{folder}/{last}").schema
+    there, here = spark.read.parquet(f"{folder}/{last}").schema, frame.schema
     for side in SIDES:
         if side not in there.names or side not in here.names:
             continue
@@ -389,7 +389,7 @@ def _archive(
     for attempt in range(1, _ATTEMPTS + 1):
         frame = reader.load()
         if attempt == 1:
-            _check_types(spark, files, folder, frame.schema)
+            _check_types(spark, files, folder, frame)
         writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", f"{folder}/{_CHECKPOINT}")
         query = writer.trigger(**trigger).start()
         try:
