@@ -10,9 +10,7 @@ Rules
    later are ignored. ``"abandon"`` does not wait.
 4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls
    continue, so the member stays in its group however slow the function is. While fewer than ``concurrency`` records
-   can be in work, because of their order, the partitions with the fewest records here are polled first, each up to its
-   part of the room, so that the keys of all partitions come. If these have nothing, another one may have half of it.
-   A function that is quick enough for any order gets what comes.
+   can be in work, because of their order, each partition has its part of the room (:mod:`.parts`).
 5. The user's rebalance listener is called, too. For revoked and lost partitions it comes after the workers, when their
    records are finished and committed. For assigned partitions it comes first, so it may seek.
 6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose
@@ -55,6 +53,7 @@ from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.telemetry import Client, processing
 from pyconsumer.workers.batches import BatchSchedule, BatchTask, tasks_of
 from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
+from pyconsumer.workers.parts import Parts
 from pyconsumer.workers.results import ProducerRecord, check_producer, records_of
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import Batch, OnRevoke, Order, Retry, check_choice, check_count
@@ -72,11 +71,6 @@ _ALL_ACQUIRED: Final = 1 << 30
 #: Longest time without a poll while there is no room (seconds).
 _BETWEEN_POLLS_S: Final = 0.2
 _POLL_MS: Final = 200
-#: A poll may always bring so many records: fewer ones cost too much.
-_LEAST_PART: Final = 25
-#: For so long a partition may have half of the room if those with fewer records had nothing.
-_OPEN_S: Final = 0.1
-_SOON_S: Final = 0.05
 _LONGEST_REVOKE_WAIT_MS: Final = 30_000
 #: Pause before a record is tried again whose registry is down (seconds).
 _SCHEMA_PAUSE_S: Final = 1.0
@@ -253,9 +247,7 @@ class WorkersBase:
         self._share: ShareWork | None = None  # with a share consumer
         self._pause: Callable[[float], Any] = time.sleep
         self._paused: set[TopicPartition] = set()
-        self._leaves_out = False  # the next poll is without partitions that hold more than their part
-        self._open_until = -math.inf  # until then others may have more
-        self._paced_at, self._finished_then, self._is_quick = -math.inf, 0, False
+        self._parts = Parts(self._most_records)
         self._paused_stopped: set[TopicPartition] = set()
         self._dead = 0
         self._began = 0.0
@@ -415,7 +407,7 @@ class WorkersBase:
 
     def _poll_ms(self, room: int) -> float:
         """Return how long a poll may wait, with room for so many records."""
-        if not room or self._leaves_out:
+        if not room or self._parts.leaves_out:
             return 0
         if self._transactions is None or not self._transactions.count:
             return _POLL_MS
@@ -430,9 +422,9 @@ class WorkersBase:
         most = min(room, int(consumer.config.max_poll_records))
         left_out: set[TopicPartition] = consumer.assignment()
         if room:
-            left_out, part = self._parts()
+            left_out, part = self._plan()
             most = min(most, part)
-        self._leaves_out = bool(room and left_out)
+        self._parts.poll_begins(leaves_out=bool(room and left_out))
         resumed = self._paused - left_out
         if resumed:
             consumer.resume(*(resumed & consumer.assignment() - set(self._schedule.stopped())))
@@ -443,36 +435,16 @@ class WorkersBase:
             self._paused |= fresh
         return most
 
-    def _parts(self) -> tuple[set[TopicPartition], int]:
+    def _plan(self) -> tuple[set[TopicPartition], int]:
         """Return the partitions that the next poll leaves out, and how many records it may bring (rule 4)."""
-        held = None
-        if self._order is not None and self._at_once > 1 and not self._empties_room_soon():
-            held = self._schedule.held_by_partition(self._at_once)
+        schedule, now = self._schedule, time.monotonic()
+        if self._order is None or self._at_once == 1 or self._parts.is_quick(schedule.finished, now):
+            return set(), self._most_records
+        held = schedule.held_by_partition(self._at_once)
         if held is None:
             return set(), self._most_records
-        polled = self._consumer.assignment() - (self._consumer.paused() - self._paused)
-        if len(polled) < 2:
-            return set(), self._most_records
-        part = max(_LEAST_PART, self._most_records // len(polled))
-        least = min(held.get(tp, 0) for tp in polled)
-        most = min(part, least + _LEAST_PART)
-        if time.monotonic() < self._open_until:
-            most = max(part, self._most_records // 2)
-        ahead = {tp for tp in polled if held.get(tp, 0) >= most}
-        return (set() if ahead == polled else ahead), max(_LEAST_PART, part - least)
-
-    def _empties_room_soon(self) -> bool:
-        """Return whether as many records as fit are done within 50 ms.
-
-        Then polls of parts would cost more than they gain.
-        """
-        now = time.monotonic()
-        seconds = now - self._paced_at
-        if seconds >= _SOON_S:
-            finished = self._schedule.finished
-            self._is_quick = (finished - self._finished_then) * _SOON_S >= self._most_records * seconds
-            self._paced_at, self._finished_then = now, finished
-        return self._is_quick
+        consumer = self._consumer
+        return self._parts.plan(held, consumer.assignment() - (consumer.paused() - self._paused), now)
 
     def _take_in(self, found: ConsumerRecords[Any, Any]) -> None:
         """Take over the result of a poll.
@@ -484,8 +456,8 @@ class WorkersBase:
             self._share.after_poll()
             return
         ends = found.next_offsets()
-        if self._leaves_out and not ends:
-            self._open_until = time.monotonic() + _OPEN_S
+        if not ends:
+            self._parts.nothing_came(time.monotonic())
         if found or ends:  # offsets without records count, too
             self._note_polled(ends)
             self._schedule.add(found)
