@@ -16,13 +16,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer.admin.types import OffsetSpec
 from pyconsumer.errors import Errors, KafkaError, KafkaTimeoutError, for_code
-from pyconsumer.network.calls import Calls, await_update
-from pyconsumer.network.futures import RequestFuture, Wait
+from pyconsumer.network.calls import Bell, Calls, await_update
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import Buffer
@@ -32,7 +30,7 @@ from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client_requests import ClientResponse
-    from pyconsumer.network.futures import Steps
+    from pyconsumer.network.futures import RequestFuture, Steps
 
 __all__ = ["MOST_AT_ONCE", "MOST_ROUNDS", "find"]
 
@@ -65,7 +63,7 @@ def _rounds(calls: Calls, offsets: Mapping[TopicPartition, int], found: Found, d
     for topic in {tp.topic for tp in offsets}:
         metadata.add_topic(topic)
     for _ in range(2):  # the first update may be one that was asked for before the topics were added
-        if any(_leader(calls, tp) < 0 for tp in offsets):
+        if any(calls.leader_and_epoch(tp)[0] < 0 for tp in offsets):
             yield from await_update(metadata, calls.clock, deadline=deadline)
     pending = dict(offsets)
     limit = _ONE_BATCH
@@ -102,11 +100,11 @@ def _fetch(
     until = _half(calls, deadline)
     waiting: dict[int, deque[tuple[TopicPartition, int]]] = {}
     for tp, at in offsets.items():
-        if (node := _leader(calls, tp)) >= 0:
+        if (node := calls.leader_and_epoch(tp)[0]) >= 0:
             waiting.setdefault(node, deque()).append((tp, at))
     share = max(1, MOST_AT_ONCE // max(1, len(waiting)))
     flying: dict[int, list[tuple[TopicPartition, int, RequestFuture[ClientResponse]]]] = {}
-    bell: list[RequestFuture[None]] = [RequestFuture()]  # the current one rings when any request has ended
+    bell = Bell()
     answered = []
     while waiting or any(flying.values()):
         for node in [*waiting]:
@@ -114,13 +112,12 @@ def _fetch(
             while waiting[node] and len(mine) < share:
                 tp, at = waiting[node].popleft()
                 future = _send(calls, tp, at, limit, until)
-                future.add_callback(partial(_ring, bell))
+                bell.watch(future)
                 mine.append((tp, at, future))
             if not waiting[node]:
                 del waiting[node]
         if not any(one[2].done for mine in flying.values() for one in mine):
-            bell[0] = RequestFuture()
-            yield Wait(bell[0], deadline)
+            yield from bell.wait(deadline)
         for mine in flying.values():
             for one in [one for one in mine if one[2].done]:
                 mine.remove(one)
@@ -131,20 +128,12 @@ def _fetch(
     return answered
 
 
-def _ring(bell: list[RequestFuture[None]], _: object) -> None:
-    if not bell[0].done:
-        bell[0].complete(None)
-
-
-def _leader(calls: Calls, tp: TopicPartition) -> int:
-    found = calls.metadata.leader(tp)
-    return -1 if found is None else found.leader
-
-
 def _send(calls: Calls, tp: TopicPartition, at: int, limit: int, deadline: float) -> RequestFuture[ClientResponse]:
     topic_id = calls.metadata.topic_id(tp.topic)
     request = fetch_request(FetchSettings(0, 0, limit), [(tp, (topic_id, at, limit, -1))])
-    return calls.send(_leader(calls, tp), ApiKey.FETCH, request, deadline, max_version=newest_version([topic_id]))
+    return calls.send(
+        calls.leader_and_epoch(tp)[0], ApiKey.FETCH, request, deadline, max_version=newest_version([topic_id])
+    )
 
 
 def _partition(response: ClientResponse) -> PartitionData | None:

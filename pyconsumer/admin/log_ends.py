@@ -11,20 +11,19 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyconsumer.admin.types import OffsetSpec
 from pyconsumer.errors import KafkaError, for_code
-from pyconsumer.network.calls import Calls, await_update, group_by_leader
-from pyconsumer.network.futures import RequestFuture, Wait
+from pyconsumer.network.calls import Bell, Calls, await_update, group_by_leader
+from pyconsumer.network.futures import Wait
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.requests.list_offsets import list_offsets_request, read_offsets
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client_requests import ClientResponse
-    from pyconsumer.network.futures import Steps
+    from pyconsumer.network.futures import RequestFuture, Steps
 
 __all__ = ["LONGEST_S", "LogEnds", "find"]
 
@@ -62,12 +61,12 @@ def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) ->
     began = calls.clock.now()
     until = min(deadline, began + LONGEST_S)
     flying: list[_Sent] = []
-    bell: list[RequestFuture[None]] = [RequestFuture()]  # the current one rings when any request has ended
+    bell = Bell()
     pause, next_try = _FIRST_PAUSE_S, began
     while pending or flying:
         if pending and calls.clock.now() >= next_try:
             for sent in _ask(calls, pending, found, until):
-                sent[2].add_callback(partial(_ring, bell))
+                bell.watch(sent[2])
                 flying.append(sent)
             pending = set()
         ended = [sent for sent in flying if sent[2].done]
@@ -80,32 +79,21 @@ def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) ->
             next_try = now + pause
             pause = min(pause * 2, _LONGEST_PAUSE_S)
         if flying and not ended:
-            bell[0] = RequestFuture()
-            yield Wait(bell[0], next_try if pending else deadline)
+            yield from bell.wait(next_try if pending else deadline)
         elif pending and not ended:
             yield Wait(None, next_try)
     return found
 
 
-def _ring(bell: list[RequestFuture[None]], _: object) -> None:
-    if not bell[0].done:
-        bell[0].complete(None)
-
-
 def _ask(calls: Calls, partitions: set[TopicPartition], found: LogEnds, until: float) -> list[_Sent]:
     """Send a request to each leader."""
-    groups, leaderless = group_by_leader(sorted(partitions), partial(_leader, calls))
+    groups, leaderless = group_by_leader(sorted(partitions), calls.leader_and_epoch)
     found.reasons.update(dict.fromkeys(leaderless, "the partition has no leader"))
     sent = []
     for node, led in groups.items():
         request = list_offsets_request(dict.fromkeys(led, OffsetSpec.LATEST))
         sent.append((node, list(led), calls.send(node, ApiKey.LIST_OFFSETS, request, until)))
     return sent
-
-
-def _leader(calls: Calls, tp: TopicPartition) -> tuple[int, int]:
-    leader = calls.metadata.leader(tp)
-    return (-1, -1) if leader is None else (leader.leader, leader.leader_epoch)
 
 
 def _read(sent: _Sent, found: LogEnds) -> set[TopicPartition]:

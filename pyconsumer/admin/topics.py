@@ -36,7 +36,7 @@ T = TypeVar("T")
 _Results = dict[str, KafkaError | None]
 _LEAST_PAUSE_S: Final = 0.1
 
-__all__ = ["create", "delete", "delete_before", "describe", "describe_cluster", "leaders_of", "raise_partitions"]
+__all__ = ["create", "delete", "delete_before", "describe", "describe_cluster", "raise_partitions"]
 
 
 def _controller_moved(codes: Iterable[tuple[int, str | None]]) -> KafkaError | None:
@@ -66,17 +66,6 @@ def _metadata(
             what="reading the cluster's metadata",
         )
     )
-
-
-def leaders_of(calls: Calls, names: list[str], deadline: float) -> Steps[dict[TopicPartition, int]]:
-    """Return the leaders of partitions of topics. Those without one are left out, as are topics that are gone."""
-    response = yield from _metadata(calls, names, deadline)
-    return {
-        TopicPartition(topic.name or "", item.partition_index): item.leader_id
-        for topic in response.topics
-        for item in topic.partitions
-        if item.leader_id >= 0
-    }
 
 
 def describe(

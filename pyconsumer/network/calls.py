@@ -32,7 +32,7 @@ from pyconsumer.protocol.requests.list_offsets import first_version, list_offset
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, TopicPartition
 
-__all__ = ["Calls", "RequestSender", "Target", "await_update", "group_by_leader", "wait_until"]
+__all__ = ["Bell", "Calls", "RequestSender", "Target", "await_update", "group_by_leader", "wait_until"]
 
 _LEAST_FOR_AN_ATTEMPT = 0.01  # seconds
 
@@ -102,6 +102,26 @@ def await_update(metadata: Metadata, clock: Clock, *, deadline: float = math.inf
     yield from wait_until(clock, clock.now() + backoff, deadline)
     while metadata.update_count == seen:
         yield Wait(None, deadline)
+
+
+class Bell:
+    """Ends a wait when any of several futures is done."""
+
+    def __init__(self) -> None:
+        self._next: RequestFuture[None] = RequestFuture()
+
+    def watch(self, future: RequestFuture[Any]) -> None:
+        """Ring when a future is done."""
+        future.add_callback(self._ring)
+
+    def wait(self, until: float) -> Steps[None]:
+        """Wait for the next future that is done, at most until a time in monotonic seconds."""
+        self._next = RequestFuture()
+        yield Wait(self._next, until)
+
+    def _ring(self, _: object) -> None:
+        if not self._next.done:
+            self._next.complete(None)
 
 
 class Calls:
@@ -236,7 +256,7 @@ class Calls:
         while pending:
             for tp in pending:
                 yield from self.leader(tp, must_exist=must_exist)(deadline)
-            groups, leaderless = group_by_leader(pending, self._leader_and_epoch)
+            groups, leaderless = group_by_leader(pending, self.leader_and_epoch)
             sent = [(node, group, ask(node, group)) for node, group in groups.items()]
             last: KafkaError | None = (
                 LeaderNotAvailableError(f"{min(leaderless)} has no leader") if leaderless else None
@@ -271,7 +291,8 @@ class Calls:
                 failures += 1
         return done
 
-    def _leader_and_epoch(self, tp: TopicPartition) -> tuple[int, int]:
+    def leader_and_epoch(self, tp: TopicPartition) -> tuple[int, int]:
+        """Return the leader of a partition and its epoch, as far as they are known. -1 stands for an unknown one."""
         found = self.metadata.leader(tp)
         return (-1, -1) if found is None else (found.leader, found.leader_epoch)
 

@@ -343,7 +343,7 @@ def _check_types(spark: Any, files: ArchiveFiles, folder: str, frame: Any) -> No
     for side in SIDES:
         if side not in there.names or side not in here.names:
             continue
-        kinds = {frame[side].dataType.simpleString() for frame in (there, here)}  # Parquet makes all nullable
+        kinds = {schema[side].dataType.simpleString() for schema in (there, here)}  # Parquet makes all nullable
         if len(kinds) == 1:
             continue
         (held, remedy), (added, _) = described_side(there, side), described_side(here, side)

@@ -419,11 +419,7 @@ class WorkersBase:
         if self._share is not None:
             self._share.before_poll(is_full=not room)
             return _ALL_ACQUIRED if room else 0
-        most = min(room, int(consumer.config.max_poll_records))
-        left_out: set[TopicPartition] = consumer.assignment()
-        if room:
-            left_out, part = self._plan()
-            most = min(most, part)
+        left_out, most = self._plan() if room else (consumer.assignment(), 0)
         self._parts.poll_begins(leaves_out=bool(room and left_out))
         resumed = self._paused - left_out
         if resumed:
@@ -433,7 +429,7 @@ class WorkersBase:
             fresh = left_out - consumer.paused()
             consumer.pause(*fresh)
             self._paused |= fresh
-        return most
+        return min(room, most, int(consumer.config.max_poll_records))
 
     def _plan(self) -> tuple[set[TopicPartition], int]:
         """Return the partitions that the next poll leaves out, and how many records it may bring (rule 4)."""

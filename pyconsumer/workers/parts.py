@@ -24,7 +24,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["Parts"]
 
-#: A poll may always bring so many records: fewer ones cost too much.
+#: The least number of records that a poll may bring. Smaller polls cost too much.
 _LEAST: Final = 25
 #: For so long a partition may have half of the room.
 _OPEN_S: Final = 0.1
