@@ -59,12 +59,7 @@ def find(calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float) -
 
 
 def _rounds(calls: Calls, offsets: Mapping[TopicPartition, int], found: Found, deadline: float) -> Steps[None]:
-    metadata = calls.metadata
-    for topic in {tp.topic for tp in offsets}:
-        metadata.add_topic(topic)
-    for _ in range(2):  # the first update may be one that was asked for before the topics were added
-        if any(calls.leader_and_epoch(tp)[0] < 0 for tp in offsets):
-            yield from await_update(metadata, calls.clock, deadline=deadline)
+    yield from calls.find_leaders(offsets.keys(), deadline)
     pending = dict(offsets)
     limit = _ONE_BATCH
     for _ in range(MOST_ROUNDS):
@@ -81,7 +76,7 @@ def _rounds(calls: Calls, offsets: Mapping[TopicPartition, int], found: Found, d
         if outside:
             again |= yield from _starts(calls, outside, found, _half(calls, deadline))
         if moved:
-            yield from await_update(metadata, calls.clock, deadline=deadline, backoff=_RETRY_S)
+            yield from await_update(calls.metadata, calls.clock, deadline=deadline, backoff=_RETRY_S)
         pending, limit = again | moved, _SOME_BATCHES
         if not pending:
             break

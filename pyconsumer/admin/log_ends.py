@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyconsumer.admin.types import OffsetSpec
 from pyconsumer.errors import KafkaError, for_code
-from pyconsumer.network.calls import Bell, Calls, await_update, group_by_leader
+from pyconsumer.network.calls import Bell, Calls, group_by_leader
 from pyconsumer.network.futures import Wait
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.requests.list_offsets import list_offsets_request, read_offsets
@@ -55,9 +55,7 @@ def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) ->
     """
     found = LogEnds({}, {})
     pending = set(partitions)
-    for topic in {tp.topic for tp in pending}:
-        calls.metadata.add_topic(topic)
-    yield from await_update(calls.metadata, calls.clock, deadline=deadline)
+    yield from calls.find_leaders(pending, deadline, fresh=True)
     began = calls.clock.now()
     until = min(deadline, began + LONGEST_S)
     flying: list[_Sent] = []

@@ -8,7 +8,7 @@ are made of: to group partitions by leader, to wait, to wait for newer metadata.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pyconsumer.clock import Clock
@@ -295,6 +295,26 @@ class Calls:
         """Return the leader of a partition and its epoch, as far as they are known. -1 stands for an unknown one."""
         found = self.metadata.leader(tp)
         return (-1, -1) if found is None else (found.leader, found.leader_epoch)
+
+    def find_leaders(
+        self, partitions: Collection[TopicPartition], deadline: float, *, fresh: bool = False
+    ) -> Steps[None]:
+        """Follow the topics of partitions, and wait until their leaders are known, for two updates at most.
+
+        The first update may be the response to a request that was sent before, without these topics.
+
+        Args:
+            deadline: monotonic seconds.
+            fresh: True waits for one update at least.
+
+        Raises:
+            KafkaTimeoutError: no broker has sent metadata in time.
+        """
+        for topic in {tp.topic for tp in partitions}:
+            self.metadata.add_topic(topic)
+        for is_first in (True, False):
+            if (fresh and is_first) or any(self.leader_and_epoch(tp)[0] < 0 for tp in partitions):
+                yield from await_update(self.metadata, self.clock, deadline=deadline)
 
     def list_offsets(
         self,

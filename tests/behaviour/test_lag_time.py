@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from pyconsumer.admin import first_records, log_ends
+from pyconsumer.admin import log_ends
 from pyconsumer.cli import _run
+from pyconsumer.network import calls as network_calls
 from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import append, read
 from tests.support.cluster import Cluster
@@ -230,10 +231,10 @@ def test_an_update_that_was_asked_for_before_the_topic_hides_no_first_record(
     """As after a lost connection: the update that comes first was asked for before, and lacks the topic."""
     with cluster.raw() as client:
         append(client, topic, [b"x"])
-    real, older = first_records.await_update, [()]
+    real, older = network_calls.await_update, [()]
 
     def await_update(*arguments: Any, **options: Any) -> Any:
         return older.pop() if older else real(*arguments, **options)
 
-    monkeypatch.setattr(first_records, "await_update", await_update)
+    monkeypatch.setattr(network_calls, "await_update", await_update)
     assert admin.first_records({TopicPartition(topic, 0): 0}).keys() == {TopicPartition(topic, 0)}

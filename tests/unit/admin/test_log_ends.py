@@ -133,10 +133,19 @@ def test_a_leader_that_has_moved_or_was_lost_is_looked_for_in_the_time_of_all() 
     assert world.time == log_ends.LONGEST_S
 
 
+def test_an_update_that_was_asked_for_before_hides_no_leader() -> None:
+    """The first one lacks a topic that is followed since the call."""
+    world = World()
+    leaders, world.leaders = world.leaders, {}
+    world.updates.append(lambda: world.leaders.update(leaders))
+    assert world.find() == ({tp: 10 * tp.partition for tp in _T}, {})
+
+
 def test_what_cannot_be_read_has_a_reason() -> None:
     world = World()
     world.codes = {0: Errors.TOPIC_AUTHORIZATION_FAILED, 1: Errors.NOT_LEADER_OR_FOLLOWER}
     del world.leaders[_T[2]]
+    world.updates.append(lambda: None)  # it is looked for twice
     world.lost = {3}
     found = world.find()
     assert found.ends == {}
