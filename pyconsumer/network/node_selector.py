@@ -264,7 +264,7 @@ class NodeSelector:
         level = logging.DEBUG if self._started_over == f"{why} {causes}" else logging.WARNING
         self._started_over = f"{why} {causes}"
         _log.log(level, "starting over with bootstrap_servers: %s (%s)", why, causes)
-        error = KafkaConnectionError(f"starting over with bootstrap_servers: {why}")
+        error = KafkaConnectionError(f"starting over with bootstrap_servers: {why} ({causes})")
         for node in [node for node in self.pool.nodes.values() if node.is_main]:
             self.pool.remove(node, error)
         self._metadata.rebootstrap(self._now())

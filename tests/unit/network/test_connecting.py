@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -370,6 +371,27 @@ def test_without_a_reachable_known_broker_bootstrap_starts_again(make_client: Ma
     while client.metadata.broker(2) is None and clock.now() < 200.0:
         client.poll(200.0)
     assert [b.node_id for b in client.metadata.brokers()] == [2]
+
+
+def test_a_request_that_starting_over_ends_says_why_no_broker_can_be_reached(
+    make_client: MakeClient, cleanup: ExitStack
+) -> None:
+    """It was sent after the connection had failed, so it did not fail with the connection."""
+    old = cleanup.enter_context(ScriptedBroker(node_id=1))
+    clock = ManualClock(100.0)
+    client = make_client(old.address, clock=clock, selector=(selector := AutoSelector(clock)))
+    wait_metadata(client)
+    selector.real_wait_s = 0.0
+    old.close()
+    assert client.metadata is not None
+    errors = [""]
+    while "starting over" not in errors[-1] and clock.now() < 200.0:
+        client.metadata.request_update()
+        sent = client.send(1, HeartbeatRequest, HEARTBEAT)
+        while not sent.done:
+            client.poll(clock.now() + 0.01)
+        errors.append(str(sent.exception))
+    assert re.search("starting over .*: no known broker can be reached .*refused", errors[-1])
 
 
 @pytest.mark.slow
