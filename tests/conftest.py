@@ -86,10 +86,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Tests that share an expensive fixture are one group: Spark's session, three brokers, the oldest Apache Kafka. So
     are tests that start programs with Spark, since Python starts too slowly for two of them at a time. Those
     on a single broker are a group for each module, so that processes share them out. A process that gets one starts its
-    own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time.
-    Before them those that parse all sources, which one process does once. See :mod:`tests.support.groups`.
+    own broker, for all groups that it gets later. Tests without a broker come last: those that parse all sources, which
+    one process does once, then those that may take long, one by one, and the quick ones by modules. See
+    :mod:`tests.support.groups`.
     """
-    if not hasattr(config, "workerinput"):
+    if not hasattr(config, "workerinput") or not config.getvalue("loadgroup"):
         yield
         return
     ranks = {}

@@ -11,12 +11,14 @@ __all__ = ["KINDS_OF_BROKERS", "broker_of", "group_of", "may_be_used_later"]
 #: Parameters that name a kind of broker: of the run's own brokers, and of those of the tests of share groups.
 KINDS_OF_BROKERS: Final = ("cluster_kind", "sharing")
 
-_SPARK, _SEVERAL_BROKERS, _APACHE, _EMBEDDED, _CHOSEN, _NONE = range(6)  # ranks
+_SPARK, _SEVERAL_BROKERS, _APACHE, _EMBEDDED, _CHOSEN, _ALONE, _MODULE = range(7)  # ranks
 _IN_ONE_GROUP: Final = ("apache_old", "apache_new")
+#: Thousands of tests that take milliseconds. One by one, the messages for them would take three times as long.
+_BY_MODULE: Final = ("tests/unit/", "tests/vectors/", "tests/spec/")
 
 
 def group_of(item: pytest.Item) -> tuple[int, str]:
-    """Return when a test's group is to start (0 is first) and its name, which is empty for tests without a broker."""
+    """Return when a test's group is to start (0 is first) and its name, which is empty for a test that is alone."""
     broker = broker_of(item)
     module = item.nodeid.partition("::")[0]
     if item.get_closest_marker("spark"):  # Java and Spark's workers take all of two cores, so there are no more groups
@@ -27,7 +29,9 @@ def group_of(item: pytest.Item) -> tuple[int, str]:
         return _APACHE, broker
     if broker:
         return _APACHE if broker == "apache" else _EMBEDDED, f"{broker}-{module}"
-    return _CHOSEN if item.get_closest_marker("xdist_group") else _NONE, ""
+    if item.get_closest_marker("xdist_group"):
+        return _CHOSEN, ""
+    return (_ALONE, "") if item.get_closest_marker("slow") or not module.startswith(_BY_MODULE) else (_MODULE, module)
 
 
 def broker_of(item: pytest.Item) -> str | None:
