@@ -2,7 +2,7 @@
 
 ``--times-by file`` prints a line for each file instead, ``--times-by test`` one for each test, ``--times-by no`` no
 table. CPU seconds include those of processes that a test started and waited for, and unless by folder also those of
-brokers that go on running. Unlike the seconds, they hardly depend on the machine's load. The last line has the CPU
+brokers that go on running, which are read after the last test of a file, or after each test. Unlike the seconds, they hardly depend on the machine's load. The last line has the CPU
 seconds of the whole run: with imports, collection, and what pytest does between tests. With pytest-xdist another table
 has its processes and their longest groups of tests, since no run is shorter than its longest group.
 A test that measures something may have its table printed there, too: ``record_property("table", lines)``, of which the
@@ -120,24 +120,32 @@ class Times:
 class _Plugin:
     def __init__(self, by: str) -> None:
         self._times = Times(by)
-        self._with_living = by != "folder"
-        self._cpu_s = self._cpu()
+        self._by = by
+        self._cpu_s = cpu_seconds()
+        self._whole_cpu_s = cpu_seconds(with_living=True)
+        self._reported_cpu_s = 0.0  # since that reading
+        self._reads_all = False
         self._tables: list[list[str]] = []
 
-    def _cpu(self) -> float:
-        return cpu_seconds(with_living=self._with_living)
-
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self) -> Iterator[object]:
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[object]:
         """Begin a test. Where pytest-xdist runs it elsewhere, this hook is not called."""
-        self._cpu_s = self._cpu()
+        self._cpu_s = cpu_seconds()
+        another = nextitem is None or nextitem.path != item.path
+        self._reads_all = self._by == "test" or (self._by == "file" and another)
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self) -> Iterator[None]:
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Iterator[None]:
         report = yield
-        now = self._cpu()
+        now = cpu_seconds()
         report.cpu_s = now - self._cpu_s  # goes along to the process that reports
+        self._reported_cpu_s += report.cpu_s
+        if self._reads_all and call.when == "teardown":
+            whole = cpu_seconds(with_living=True)
+            # Below 0 for the last test of a broker, whose whole time is that of an ended process.
+            report.cpu_s += whole - self._whole_cpu_s - self._reported_cpu_s
+            self._whole_cpu_s, self._reported_cpu_s = whole, 0.0
         report.keywords = {name: report.keywords[name] for name in _READ_KEYWORDS if name in report.keywords}
         self._cpu_s = now
         return report
