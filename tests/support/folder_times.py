@@ -1,10 +1,11 @@
 """A pytest plugin that ends a run with items, seconds and CPU seconds by folder, and with slow tests that have no mark.
 
 ``--times-by file`` prints a line for each file instead, ``--times-by test`` one for each test, ``--times-by no`` no
-table. CPU seconds include those of processes that a test started and waited for. Unless by folder, they also include those
-of brokers that go on running. These are read after the last test of a file, or after each test. Unlike the seconds, they hardly depend on the machine's load. The last line has the CPU
-seconds of the whole run: with imports, collection, and what pytest does between tests. With pytest-xdist another table
-has its processes and their longest groups of tests, since no run is shorter than its longest group.
+table. CPU seconds include those of processes that a test started and waited for. Unless by folder, they also include
+those of brokers that go on running. These are read after the last test of a file, or after each test. Unlike the
+seconds, they hardly depend on the machine's load. The last line has the CPU seconds of the whole run: with imports,
+collection, and what pytest does between tests. With pytest-xdist another table has its processes and their longest
+groups of tests, since no run is shorter than its longest group.
 A test that measures something may have its table printed there, too: ``record_property("table", lines)``, of which the
 first line is the title.
 """
