@@ -13,7 +13,6 @@ import pytest
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.admin import log_ends
 from pyconsumer.cli import _run
-from pyconsumer.network import calls as network_calls
 from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import append, read
 from tests.support.cluster import Cluster
@@ -223,18 +222,3 @@ def test_a_marker_alone_is_no_lag_as_time(
     assert _run(["groups", "describe", group_id, "--lag-time", "--json", "-b", cluster.bootstrap_servers]) == 0
     (row,) = json.loads(capfd.readouterr().out)["partitions"]
     assert (row["lag"], row["lag_time_s"]) == (1, 0.0)
-
-
-def test_an_update_that_was_asked_for_before_the_topic_hides_no_first_record(
-    cluster: Cluster, topic: str, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a lost connection: the update that comes first was asked for before, and lacks the topic."""
-    with cluster.raw() as client:
-        append(client, topic, [b"x"])
-    real, older = network_calls.await_update, [()]
-
-    def await_update(*arguments: Any, **options: Any) -> Any:
-        return older.pop() if older else real(*arguments, **options)
-
-    monkeypatch.setattr(network_calls, "await_update", await_update)
-    assert admin.first_records({TopicPartition(topic, 0): 0}).keys() == {TopicPartition(topic, 0)}
