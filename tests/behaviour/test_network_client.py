@@ -15,7 +15,7 @@ from pyconsumer.errors import AuthenticationError, KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
-from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.metadata import Metadata, MetadataQuery
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages import fetch, find_coordinator, list_offsets
 from pyconsumer.settings.config import CLIENT_SETTINGS, ClientConfig, Settings
@@ -288,13 +288,18 @@ def test_the_response_to_an_older_request_ends_no_wait_for_the_leader_of_a_new_t
     metadata, clock = metadata_of(client), client.clock
     calls = Calls(client, metadata, clock, request_timeout=30.0, backoff=Backoff(0.1, 1.0))
     poll_until(client, lambda: metadata.update_count)
-    made: list[Any] = []
+    made: list[MetadataQuery] = []
     query = metadata.query
-    monkeypatch.setattr(metadata, "query", lambda now: made.append(query(now)) or made[-1])
+
+    def noted(now: float) -> MetadataQuery:
+        made.append(query(now))
+        return made[-1]
+
+    monkeypatch.setattr(metadata, "query", noted)
     metadata.request_update()
     while not made:
         client.poll(clock.now())
     deadline = clock.now() + 60
     client.run(calls.find_leaders({TopicPartition(topic, 0)}, deadline), deadline)
     assert metadata.partition_count(topic) == 1
-    assert [[one.name for one in each.request.topics] for each in made] == [[], [topic]]
+    assert [[one.name for one in each.request.topics or ()] for each in made] == [[], [topic]]
