@@ -309,7 +309,8 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
 
         Returns:
             Timestamps in ms since 1970, -1 for a record without one. Markers of transactions are no records. Partitions
-            that cannot be read now are left out. So are those of a broker that does not answer in half of the time.
+            that cannot be read now are left out. So are those of a broker that does not answer within 5 s, or half of
+            ``timeout_ms`` if that is less.
 
         Raises:
             KafkaTimeoutError: the time is up, and no partition has a result.
@@ -322,7 +323,7 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
         """
         from pyconsumer.admin import first_records  # which reads logs, as few programs ask an admin client to
 
-        return self._run(lambda until: first_records.find(self._calls, offsets, until), timeout_ms)
+        return self._run(lambda until: first_records.find(self._calls, offsets, until), timeout_ms).records
 
     # ------------------------------------------------------------ settings
 

@@ -47,8 +47,14 @@ class LogEnds(NamedTuple):
     reasons: dict[TopicPartition, str]
 
 
-def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) -> Steps[LogEnds]:
+def find(
+    calls: Calls, partitions: Iterable[TopicPartition], deadline: float, *, at: int = OffsetSpec.LATEST
+) -> Steps[LogEnds]:
     """Return the ends of the logs of partitions, or the reason why they are unknown.
+
+    Args:
+        deadline: monotonic seconds.
+        at: ``OffsetSpec.EARLIEST`` returns the starts instead.
 
     Raises:
         KafkaTimeoutError: no broker has sent metadata in time.
@@ -63,7 +69,7 @@ def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) ->
     pause, next_try = _FIRST_PAUSE_S, began
     while pending or flying:
         if pending and calls.clock.now() >= next_try:
-            for sent in _ask(calls, pending, found, until):
+            for sent in _ask(calls, pending, found, until, at):
                 bell.watch(sent[2])
                 flying.append(sent)
             pending = set()
@@ -83,13 +89,13 @@ def find(calls: Calls, partitions: Iterable[TopicPartition], deadline: float) ->
     return found
 
 
-def _ask(calls: Calls, partitions: set[TopicPartition], found: LogEnds, until: float) -> list[_Sent]:
+def _ask(calls: Calls, partitions: set[TopicPartition], found: LogEnds, until: float, at: int) -> list[_Sent]:
     """Send a request to each leader."""
     groups, leaderless = group_by_leader(sorted(partitions), calls.leader_and_epoch)
     found.reasons.update(dict.fromkeys(leaderless, "the partition has no leader"))
     sent = []
     for node, led in groups.items():
-        request = list_offsets_request(dict.fromkeys(led, OffsetSpec.LATEST))
+        request = list_offsets_request(dict.fromkeys(led, at))
         sent.append((node, list(led), calls.send(node, ApiKey.LIST_OFFSETS, request, until)))
     return sent
 

@@ -109,6 +109,8 @@ class GroupLags:
         good = list(_good(found).values())
         for reason in sorted({row.reason for _, rows in good for row in rows if row.reason}):
             click.echo(f"Error: the end of a log is unknown: {reason}", err=True)
+        for reason in sorted({row.lag_time_reason for _, rows in good for row in rows if row.lag_time_reason}):
+            click.echo(f"Error: a lag as time is unknown: {reason}", err=True)
         return good
 
     def _names(self) -> list[str]:

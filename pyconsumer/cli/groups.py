@@ -206,6 +206,7 @@ def _document(group: GroupDescription, rows: list[Row], *, lag_time: bool = Fals
                 "finished": [list(run) for run in row.finished],
                 "member_id": row.owner.member_id if row.owner else None,
                 **({"end_unknown": row.reason} if row.reason else {}),
+                **({"lag_time_unknown": row.lag_time_reason} if row.lag_time_reason else {}),
             }
             for row in rows
         ],
@@ -247,9 +248,12 @@ def _print(out: Console, group: GroupDescription, rows: list[Row], *, lag_time: 
         print_table(out, positions)
         if known:
             out.print(f"lag of {len(known)} of {len(rows)} partitions: {sum(known):,}")
-        for reason in sorted({row.reason for row in rows if row.reason}):
-            count = sum(row.reason == reason for row in rows)
-            out.print(printable(f"end of {count} of {len(rows)} partitions unknown: {reason}"))
+        for what, reasons in (
+            ("end", [row.reason for row in rows]),
+            ("lag time", [row.lag_time_reason for row in rows]),
+        ):
+            for reason in sorted({one for one in reasons if one}):
+                out.print(printable(f"{what} of {reasons.count(reason)} of {len(rows)} partitions unknown: {reason}"))
 
 
 def _runs(finished: Sequence[tuple[int, int]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyconsumer.admin import (
     GroupDescription,
@@ -22,10 +22,14 @@ from pyconsumer.consumer.lag_time import age_of
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
+if TYPE_CHECKING:
+    from pyconsumer.admin.first_records import FirstRecords
+
 __all__ = [
     "Row",
     "descriptions_of",
     "ends_of",
+    "first_records_of",
     "offsets_of",
     "positions_of",
     "rows_of",
@@ -44,7 +48,8 @@ class Row:
     None stands for: no committed offset, an unknown end, no owner. ``finished`` are the runs of records above the
     committed offset that workers have finished already, from the commit's metadata. ``lag_time`` is the age in seconds
     of the first uncommitted record, None if it was not asked for. ``unfinished`` is the number of records that a share
-    group has not finished. ``committed`` is the first of them. ``reason`` says why the end is unknown, for people.
+    group has not finished. ``committed`` is the first of them. ``reason`` says why the end is unknown, for people,
+    and ``lag_time_reason`` why the lag as time is, where the lag is known.
     """
 
     partition: TopicPartition
@@ -55,6 +60,7 @@ class Row:
     lag_time: float | None = None
     unfinished: int | None = None
     reason: str | None = None
+    lag_time_reason: str | None = None
 
     @property
     def lag(self) -> int | None:
@@ -104,10 +110,8 @@ def positions_of(
     rows = {name: rows_of(described[name], of_group, ends) for name, of_group in known.items()}
     if lag_time:
         every = [row for of_group in rows.values() for row in of_group]
-        times = _lag_times(admin, [row for row in every if row.lag], timeout_ms)
-        rows = {
-            name: [replace(row, lag_time=_lag_time(row, times)) for row in of_group] for name, of_group in rows.items()
-        }
+        times, reasons = _lag_times(admin, [row for row in every if row.lag], timeout_ms)
+        rows = {name: [_with_time(row, times, reasons) for row in of_group] for name, of_group in rows.items()}
     return {**found, **{name: (described[name], of_group) for name, of_group in rows.items()}}
 
 
@@ -171,26 +175,45 @@ def ends_of(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_m
     return run_steps(admin, lambda calls, until: log_ends.find(calls, partitions, until), timeout_ms)
 
 
-def _lag_time(row: Row, times: Mapping[tuple[TopicPartition, int], float]) -> float | None:
-    if not row.lag:
-        return None if row.lag is None else 0.0
-    return None if row.committed is None else times.get((row.partition, row.committed))
+def first_records_of(admin: KafkaAdminClient, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> FirstRecords:
+    """Return the first records at or after offsets. See :mod:`pyconsumer.admin.first_records`."""
+    from pyconsumer.admin import first_records  # which reads logs, as few commands do
+
+    return run_steps(admin, lambda calls, until: first_records.find(calls, offsets, until), timeout_ms)
+
+
+def _with_time(
+    row: Row, times: Mapping[tuple[TopicPartition, int], float], reasons: Mapping[TopicPartition, str]
+) -> Row:
+    """Return a row with its lag as time, or the reason why that is unknown."""
+    if not row.lag or row.committed is None:
+        return replace(row, lag_time=0.0) if row.lag == 0 else row
+    age = times.get((row.partition, row.committed))
+    return replace(row, lag_time=age, lag_time_reason=reasons.get(row.partition) if age is None else None)
 
 
 def _lag_times(
     admin: KafkaAdminClient, rows: Iterable[Row], timeout_ms: int
-) -> dict[tuple[TopicPartition, int], float]:
-    """Return the age in seconds of the first record at each committed offset, by partition and offset."""
+) -> tuple[dict[tuple[TopicPartition, int], float], dict[TopicPartition, str]]:
+    """Return the age in seconds of the first record at each committed offset, by partition and offset.
+
+    Beside it are the reasons of partitions that cannot be read. They are not asked a second time.
+    """
     wanted = sorted({(row.partition, row.committed) for row in rows if row.committed is not None})
     ages: dict[tuple[TopicPartition, int], float] = {}
+    reasons: dict[TopicPartition, str] = {}
     while wanted:  # a call has one offset of each partition
         offsets = dict(wanted)
-        for tp, first in admin.first_records(offsets, timeout_ms=timeout_ms).items():
+        found = first_records_of(admin, offsets, timeout_ms)
+        reasons.update(found.reasons)
+        for tp, first in found.records.items():
             age = 0.0 if first is None else age_of(first.timestamp, time.time_ns() // 1_000_000)
             if age is not None:
                 ages[tp, offsets[tp]] = age
-        wanted = [one for one in wanted if offsets[one[0]] != one[1]]
-    return ages
+            else:
+                reasons[tp] = "its first record has no time"
+        wanted = [one for one in wanted if offsets[one[0]] != one[1] and one[0] not in found.reasons]
+    return ages, reasons
 
 
 def shown_age(seconds: float | None) -> str:

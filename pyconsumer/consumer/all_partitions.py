@@ -36,14 +36,14 @@ class AllPartitions:
     def __init__(self, context: ConsumerContext) -> None:
         _, self._client, self._metadata, self._subscriptions, _ = context
         self._seen = -1
-        self._since = -1  # metadata up to this update was not requested for our topics
+        self._wish = 0  # metadata of all topics, for a pattern
         self._found: set[str] = set()  # topics that metadata has said something about since they were subscribed
 
     def on_subscription_change(self) -> None:
         """Note that the application has subscribed to other topics or to a pattern."""
         self._seen = -1
         if self._subscriptions.has_pattern:
-            self._since = self._metadata.request_update()
+            self._wish = self._metadata.request_update()
             self._found.clear()
         else:
             self._found &= self._subscriptions.subscription()
@@ -55,7 +55,7 @@ class AllPartitions:
         With a pattern, only metadata of all topics counts.
         """
         subscriptions, count = self._subscriptions, self._metadata.update_count
-        awaited = subscriptions.has_pattern and count == self._since
+        awaited = subscriptions.has_pattern and not self._metadata.is_settled(self._wish)
         return count != self._seen and subscriptions.has_auto_assigned and not awaited
 
     @property

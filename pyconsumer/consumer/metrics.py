@@ -222,7 +222,7 @@ class ConsumerMetrics(Counters):
         if counters is None or end < 0:
             return
         if counters.ends_at < self.ends_at:  # the polls are of the client's current window
-            counters.roll(self.ends_at - self.windows.seconds)
+            counters.follow(self)
         counters.polled(count, count * end - positions, positions - count * start, end - first, first - start)
 
     def partition_counters(self, state: TopicPartitionState) -> Readable | None:

@@ -220,7 +220,7 @@ class TopicPartitionState:
         self.committed = -1
         self.lag_marks: LagMarks | None = None
         self.counters: PartitionCounters | None = None
-        self.polls = list(NO_POLLS)
+        self.polls = [*NO_POLLS]  # with room for no more, unlike list()
 
     def end(self, *, read_committed: bool) -> int:
         """Return the offset at which the readable records end, -1 if unknown. Any thread may call this."""

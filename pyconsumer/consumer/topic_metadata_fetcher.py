@@ -30,12 +30,12 @@ class TopicMetadataFetcher:
             return {p.partition for p in found}
         self._metadata.add_transient_topics((topic,))
         try:
-            count = self._metadata.request_update()
+            wish = self._metadata.request_update()
             while True:
                 found = self._metadata.partitions_for(topic)
                 if found:
                     return {p.partition for p in found}
-                if self._metadata.update_count > count and self._is_final(topic):
+                if self._metadata.is_settled(wish) and self._is_final(topic):
                     return None
                 yield Wait(None, deadline)
         except KafkaTimeoutError:
@@ -47,8 +47,8 @@ class TopicMetadataFetcher:
 
     def update(self, deadline: float) -> Steps[None]:
         """Request the metadata of the topics in use again, and wait for the response."""
-        count = self._metadata.request_update()
-        while self._metadata.update_count <= count:
+        wish = self._metadata.request_update()
+        while not self._metadata.is_settled(wish):
             yield Wait(None, deadline)
 
     def _connections(self) -> str:

@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from types import TracebackType
 from typing import Any, Final, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -135,6 +135,13 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._close_wakers()
             raise
         self.socket.setblocking(False)  # a connection that has gone again must not hold up the next ones
+
+    def server_bind(self) -> None:
+        """Listen, without the question to DNS for the name of the address. Where DNS is broken, that takes seconds."""
+        TCPServer.server_bind(self)  # HTTPServer's calls socket.getfqdn
+        host, port = self.server_address[:2]
+        self.server_name, self.server_port = str(host), int(port)
+        self.setup_environ()
 
     def run(self) -> None:
         """Answer until :meth:`stop` is called."""

@@ -14,12 +14,14 @@ Rules
 5. The writer stores the new windows first and then resets the peaks. A reader that comes between the two sees a peak a
    window longer. A reader whose windows were replaced while it read reads again.
 6. If the process was stopped for an hour, earlier events do not count any more. The next event starts a window.
+7. The windows are one string of bytes. As objects, those of 10,000 partitions would take 9 MB more.
 """
 
 from __future__ import annotations
 
 import math
 from operator import attrgetter
+from struct import Struct
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 __all__ = ["NO_SAMPLE", "Counters", "Readable", "Reading", "Timing", "Windows"]
@@ -85,12 +87,16 @@ class Counters:
     PEAKS: ClassVar[tuple[str, ...]] = ()
     _totals: ClassVar[Any]
     _peaks: ClassVar[Any]
+    _current: ClassVar[Struct]  # the current window: its start, and the totals then
+    _ended: ClassVar[Struct]  # what one that is over has after that: its peaks
 
     __slots__ = ("_history", "_windows", "ends_at")
 
     def __init_subclass__(cls) -> None:
         cls._totals = _getter(cls.TOTALS)
         cls._peaks = _getter(cls.PEAKS)
+        cls._current = Struct(f"={1 + len(cls.TOTALS)}d")
+        cls._ended = Struct(f"={len(cls.PEAKS)}d")
 
     def __init__(self, windows: Windows, now: float) -> None:
         for name in self.TOTALS:
@@ -98,26 +104,45 @@ class Counters:
         for name in self.PEAKS:
             setattr(self, name, _NOTHING)
         self._windows = windows
-        self._history: tuple[_Window, ...] = (_Window(now, (0,) * len(self.TOTALS), ()),)
+        self._history = self._current.pack(now, *[0] * len(self.TOTALS))  # the current window is the last one
         self.ends_at = now + windows.seconds
 
     def roll(self, now: float) -> None:
         """Start a window. Call this before the first event at or after :attr:`ends_at` is counted."""
-        current = self._history[-1]
-        done = current._replace(peaks=self._peaks(self))
-        started = _Window(now, self._totals(self), ())
-        self._history = (*self._history[:-1], done, started)[-self._windows.number - 1 :]
+        ended = self._history + self._ended.pack(*self._peaks(self))
+        kept = ended[-self._windows.number * (self._current.size + self._ended.size) :]
+        self._history = kept + self._current.pack(now, *self._totals(self))
         for name in self.PEAKS:
             setattr(self, name, _NOTHING)
         self.ends_at = now + self._windows.seconds
 
+    def follow(self, other: Counters) -> None:
+        """Start the current window of other counters, as :meth:`roll`. The two then share the object of its end."""
+        self.roll(other.ends_at - self._windows.seconds)
+        self.ends_at = other.ends_at
+
     def at_start(self, field: str) -> float:
         """Return a total as it was when the current window began."""
-        return self._history[-1].totals[self.TOTALS.index(field)]
+        return self._latest().totals[self.TOTALS.index(field)]
 
     def counts_at(self, now: float) -> bool:
         """Return whether the current window still counts at ``now``. Otherwise all growth is 0 by then."""
-        return self._is_counting(self._history[-1], now)
+        return self._is_counting(self._latest(), now)
+
+    def _latest(self) -> _Window:
+        began, *totals = self._current.unpack_from(self._history, len(self._history) - self._current.size)
+        return _Window(began, tuple(totals), ())
+
+    def _all(self, history: bytes) -> list[_Window]:
+        """Return the windows of a history, the current one at the end."""
+        found, at, size = [], 0, self._current.size
+        while at < len(history):
+            began, *totals = self._current.unpack_from(history, at)
+            is_over = at + size < len(history)
+            peaks = self._ended.unpack_from(history, at + size) if is_over else ()
+            found.append(_Window(began, tuple(totals), peaks))
+            at += size + self._ended.size
+        return found
 
     def _is_counting(self, window: _Window, now: float) -> bool:
         seconds, number = self._windows
@@ -137,19 +162,21 @@ class Counters:
 
     def absorb(self, other: Counters) -> None:
         """Add the values of another object of this class, which is not written any more."""
-        self._history = tuple(
-            window._replace(
-                totals=tuple(map(sum, zip(window.totals, other._totals_at(window.started_at), strict=True)))
-            )
-            for window in self._history
-        )
+        *ended, current = self._all(self._history)
+        merged = b""
+        for window in (*ended, current):
+            totals = map(sum, zip(window.totals, other._totals_at(window.started_at), strict=True))
+            merged += self._current.pack(window.started_at, *totals)
+            merged += b"" if window is current else self._ended.pack(*window.peaks)
+        self._history = merged
         for name in self.TOTALS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def _totals_at(self, when: float) -> tuple[float, ...]:
         """Return the totals at a time, as far as they are known."""
-        found = self._history[0].totals
-        for window in self._history:
+        windows = self._all(self._history)
+        found = windows[0].totals
+        for window in windows:
             if window.started_at <= when:
                 found = window.totals
         return found
@@ -162,7 +189,7 @@ class Counters:
             if history is self._history:
                 break
         seconds, number = self._windows
-        counting = [window for window in history if self._is_counting(window, now)]
+        counting = [window for window in self._all(history) if self._is_counting(window, now)]
         names = zip(self.TOTALS, totals, strict=True)
         if not counting:
             nothing = dict.fromkeys(self.TOTALS, 0.0)

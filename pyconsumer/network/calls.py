@@ -97,10 +97,13 @@ def wait_until(clock: Clock, moment: float, deadline: float = math.inf) -> Steps
 
 
 def await_update(metadata: Metadata, clock: Clock, *, deadline: float = math.inf, backoff: float = 0.0) -> Steps[None]:
-    """Wait for newer metadata, but at least for the backoff (seconds)."""
-    seen = metadata.request_update()
+    """Wait for metadata that is requested now, but at least for the backoff (seconds).
+
+    The response to a request that is in flight does not count: it may lack topics that have been added since.
+    """
+    wish = metadata.request_update()
     yield from wait_until(clock, clock.now() + backoff, deadline)
-    while metadata.update_count == seen:
+    while not metadata.is_settled(wish):
         yield Wait(None, deadline)
 
 
@@ -299,22 +302,19 @@ class Calls:
     def find_leaders(
         self, partitions: Collection[TopicPartition], deadline: float, *, fresh: bool = False
     ) -> Steps[None]:
-        """Follow the topics of partitions, and wait until their leaders are known, for two updates at most.
-
-        The first update may be the response to a request that was sent before, without these topics.
+        """Follow the topics of partitions. If one of the leaders is unknown, wait for one update.
 
         Args:
             deadline: monotonic seconds.
-            fresh: True waits for one update at least.
+            fresh: True waits for the update in any case.
 
         Raises:
             KafkaTimeoutError: no broker has sent metadata in time.
         """
         for topic in {tp.topic for tp in partitions}:
             self.metadata.add_topic(topic)
-        for is_first in (True, False):
-            if (fresh and is_first) or any(self.leader_and_epoch(tp)[0] < 0 for tp in partitions):
-                yield from await_update(self.metadata, self.clock, deadline=deadline)
+        if fresh or any(self.leader_and_epoch(tp)[0] < 0 for tp in partitions):
+            yield from await_update(self.metadata, self.clock, deadline=deadline)
 
     def list_offsets(
         self,
@@ -383,8 +383,8 @@ class Calls:
         while self.metadata.update_count == 0:
             yield from self._fresh_metadata(deadline, deadline, "the cluster did not respond")
 
-    def _fresh_metadata(self, until: float, deadline: float, what: str) -> Steps[None]:
-        """Ask for metadata and wait until something happened, or ``until``.
+    def _fresh_metadata(self, until: float, deadline: float, what: str) -> Steps[int]:
+        """Ask for metadata and wait until something happened, or ``until``. Return the number of the wish.
 
         Raises:
             AuthenticationError: the cluster refuses us. KafkaTimeoutError: the deadline has passed.
@@ -392,8 +392,9 @@ class Calls:
         self._raise_refusal()
         if self.clock.now() >= deadline:
             raise KafkaTimeoutError(f"{what} in time: {self.client.failures()}")
-        self.metadata.request_update()
+        wish = self.metadata.request_update()
         yield Wait(None, min(until, deadline))
+        return wish
 
     def _raise_refusal(self) -> None:
         """Raise an error that makes further attempts pointless: a refused login, or no response of a broker in time."""
@@ -433,7 +434,7 @@ class Calls:
 
         def choose(deadline: float) -> Steps[int | None]:
             self.metadata.add_topic(tp.topic)
-            seen = self.metadata.update_count
+            seen, wish = self.metadata.update_count, math.inf
             while True:
                 found = self.metadata.leader(tp)
                 if found is not None and found.leader >= 0:
@@ -441,7 +442,7 @@ class Calls:
                 error = self.metadata.topic_error(tp.topic)
                 if error is not None and not error.retriable:
                     raise error
-                if must_exist and self.metadata.update_count > seen and self.metadata.topic(tp.topic) is None:
+                if must_exist and self.metadata.settled >= wish and self.metadata.topic(tp.topic) is None:
                     raise error or UnknownTopicOrPartitionError(tp.topic)
                 absence = self.metadata.absence(tp, seen)
                 if absence is not None:
@@ -449,7 +450,8 @@ class Calls:
                 if self.clock.now() >= deadline and self.metadata.update_count > seen:
                     raise error or LeaderNotAvailableError(f"{tp} has no leader")
                 until = self.clock.now() + self._backoff.delay(0)
-                yield from self._fresh_metadata(until, deadline, f"the leader of {tp} was not found")
+                asked = yield from self._fresh_metadata(until, deadline, f"the leader of {tp} was not found")
+                wish = min(wish, asked)
 
         return choose
 

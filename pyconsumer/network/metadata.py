@@ -10,7 +10,9 @@ Rules
 4. A refresh is due when it was requested, or when the metadata is ``max_age`` old. It waits for the backoff since the
    last attempt. Failures in a row make the backoff grow, and so do requested responses without a change: a leader
    that is gone is not asked for ten times a second.
-5. A response settles only the wishes from before its request was sent. Later ones are requested again.
+5. A response settles only the wishes from before its request was sent. Later ones are requested again. So a caller that
+   waits for topics waits for :meth:`Metadata.is_settled`, not for the next response: that one may answer a request that
+   was sent before the topics were added.
    A topic of interest that was asked for and that the response does not have is asked for again, after a backoff.
 6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``. A topic that counted as known
    before it is wanted would not be asked for, and a call that needs it would wait for ``max_age``.
@@ -97,8 +99,8 @@ class Metadata:
         idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> None:
         self.update_count = 0
+        """Grows with each response that was taken. To wait for an update, use :meth:`is_settled`."""
         self.leaders_version = 0  # changes whenever :meth:`leader` may return something else
-        """Grows with each response that was taken."""
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.fatal_error: KafkaError | None = None
@@ -239,13 +241,25 @@ class Metadata:
     # -- when to ask, and what ---------------------------------------------------------------------------------------
 
     def request_update(self, *, reset_backoff: bool = False) -> int:
-        """Request a refresh as soon as the backoff allows it. Return the present ``update_count``."""
+        """Request a refresh as soon as the backoff allows it. Return the wish's number, for :meth:`is_settled`."""
         self._full_asked += 1
         if reset_backoff:
             self._unchanged = 0
             self._failures = 0
             self._not_before = -math.inf
-        return self.update_count
+        return self._full_asked
+
+    def is_settled(self, wish: int) -> bool:
+        """Return whether a response to a query has come that was made after a wish of :meth:`request_update` (rule 5).
+
+        Such a query has all topics that were of interest when the update was requested.
+        """
+        return self._full_settled >= wish
+
+    @property
+    def settled(self) -> int:
+        """Return the newest wish that is settled."""
+        return self._full_settled
 
     def age(self, now: float) -> float | None:
         """Return how many seconds ago metadata was refreshed. None before the first response. Any thread may call."""
@@ -274,7 +288,9 @@ class Metadata:
             self._wanted.difference_update(self._idle_topics(now))
             self._forget_unwanted()
         full = self._full_asked > self._full_settled or now >= self._last_success + self._max_age
-        partial = not full and not self._all_topics and bool(self._new)
+        # A query by ids leaves out the topics of which only the name is known, so these are asked for before it.
+        is_by_id = bool(self._wanted_ids) and self._partial_asked > self._partial_settled
+        partial = (not full or is_by_id) and not self._all_topics and bool(self._new)
         topics: list[MetadataRequestTopic] | None
         if self._all_topics:
             topics = None

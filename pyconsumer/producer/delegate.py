@@ -159,6 +159,7 @@ class ProducerDelegate:
         if isinstance(clock, RunningClock):
             clock.on_advance(self._on_time_moved)
         self._topics: dict[str, TopicFacts] = {}
+        self._settled = 0  # the newest wish for metadata that these facts answer
         self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
         self.metadata = Metadata.from_config(config, idle_topics=_weakly(self._forget_idle, set))
         self.client = NetworkClient(config, metadata=self.metadata, clock=clock)
@@ -704,11 +705,11 @@ class ProducerDelegate:
         """
         deadline = self.clock.now() + self.config.max_block_ms / 1000
         with self.condition:
-            before = self.metadata.request_update()
+            wish = self.metadata.request_update()
         while True:
             with self.condition:
                 self.check_open()
-                if self.metadata.update_count > before:
+                if self._settled >= wish:
                     return
                 if self.clock.now() >= deadline:
                     raise KafkaTimeoutError(f"no metadata within max_block_ms: connections: {self.sender.failures}")
@@ -814,13 +815,13 @@ class ProducerDelegate:
             raise InvalidTopicError(
                 f"{topic[:300]!r} is no topic name: 1 to 249 letters, digits, dots, hyphens and underscores"
             )
-        asked_at = self._topics.get(topic)
+        asked_at, wish = self._topics.get(topic), 0
         while True:
             with self.condition:
                 known = self._topics.get(topic)
                 if known is not None and known.error is None and (partition is None or partition < known.count):
                     return known
-                fresh = known is not None and known is not asked_at
+                fresh = known is not None and known is not asked_at and self._settled >= wish
                 if known is not None and known.error is not None and fresh and not known.error.retriable:
                     raise known.error
                 if self._refused is not None:
@@ -835,7 +836,8 @@ class ProducerDelegate:
                     raise self._no_metadata(topic, known)
                 self.sender.wanted_topics.add(topic)
                 if known is not None:
-                    self.metadata.request_update()
+                    asked = self.metadata.request_update()
+                    wish = wish or asked
                 self.client.wakeup()
                 if self.in_own_thread:
                     raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet, and a callback cannot wait for it")
@@ -879,6 +881,7 @@ class ProducerDelegate:
         """In the sender's thread: publish the metadata of our topics."""
         metadata = self.metadata
         topics: dict[str, TopicFacts] = {}
+        settled = metadata.settled
         rack = self.config.client_rack if self.config.partitioner_rack_aware else None
         near = None if rack is None else {broker.node_id for broker in metadata.brokers() if broker.rack == rack}
         for topic in metadata.wanted_topics():
@@ -889,7 +892,7 @@ class ProducerDelegate:
             elif error is not None:
                 topics[topic] = TopicFacts((), error=error)
         with self.condition:
-            self._topics = topics
+            self._topics, self._settled = topics, settled
             self._appender.forget()
             self._refused = metadata.fatal_error
             self.condition.notify_all()

@@ -6,14 +6,14 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from pyconsumer.admin import log_ends
-from pyconsumer.cli import _run
-from pyconsumer.network import calls as network_calls
+from pyconsumer.admin import first_records, log_ends
+from pyconsumer.cli import _run, positions
 from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import append, read
 from tests.support.cluster import Cluster
@@ -212,6 +212,70 @@ def test_a_frozen_leader_costs_a_bound_and_its_own_ends(
     assert rows[1]["end_unknown"].startswith(f"its leader, node {leaders[1]}: no response to LIST_OFFSETS from")
 
 
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_leader_that_freezes_before_the_fetch_costs_a_bound_and_the_lag_as_time_alone(
+    nodes: Cluster,
+    topic_name: str,
+    group_id: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SIGSTOP of a broker of Apache Kafka. The embedded ones are one process: a proxy swallows the fetches of one."""
+    topic, partitions = nodes.create_topic(topic_name, 3), range(3)
+    with KafkaProducer(bootstrap_servers=nodes.bootstrap_servers) as producer:
+        for number in partitions:
+            producer.send(topic, b"x", partition=number)
+    with nodes.raw() as client:
+        leaders = client.leaders(topic)
+    with KafkaAdminClient(bootstrap_servers=nodes.bootstrap_servers) as admin:
+        admin.alter_group_offsets(
+            group_id, {TopicPartition(topic, number): OffsetAndMetadata(0) for number in partitions}
+        )
+        (group,) = admin.describe_groups([group_id]).values()
+    frozen = next(number for number in partitions if leaders[number] != group.coordinator.node_id)
+    node = leaders[frozen]
+    monkeypatch.setattr(first_records, "LONGEST_S", 1.0)
+    monkeypatch.setattr(log_ends, "LONGEST_S", 1.0)
+
+    def asks_the_frozen_one(event: Event) -> bool:
+        found = {part.partition for asked in event.message.topics for part in asked.partitions}
+        return frozen in found
+
+    with ExitStack() as thaw, KafkaProxy(nodes.bootstrap_servers) as proxy:
+
+        def freeze() -> None:
+            if nodes.kind == "embedded":
+                proxy.drop(ApiKey.FETCH, direction="request", where=asks_the_frozen_one)
+            else:
+                thaw.callback(nodes.thaw, node)
+                nodes.freeze(node)
+
+        real = positions.ends_of
+        monkeypatch.setattr(positions, "ends_of", lambda *arguments: (real(*arguments), freeze())[0])
+        servers = proxy.bootstrap_servers if nodes.kind == "embedded" else nodes.bootstrap_servers
+        began = time.monotonic()
+        status = _run(["groups", "describe", group_id, "--lag-time", "--json", "-b", servers])
+        assert time.monotonic() - began < 15, "half of --timeout-ms"
+        out, err = capfd.readouterr()
+        assert (status, err) == (0, "")
+        rows = json.loads(out)["partitions"]
+        assert [row["lag"] for row in rows] == [1, 1, 1]
+        assert [row["partition"] for row in rows if row["lag_time_s"] is None] == [frozen]
+        assert rows[frozen]["lag_time_unknown"].startswith(f"its leader, node {node}: no response to FETCH from")
+        if nodes.kind == "embedded":
+            return
+        living = [one for at, one in zip(nodes.node_ids, servers.split(","), strict=True) if at != node]
+        monkeypatch.setattr(positions, "ends_of", real)
+        assert _run(["groups", "describe", group_id, "--lag-time", "--json", "-b", ",".join(living)]) == 0
+        rows = json.loads(capfd.readouterr().out)["partitions"]
+        assert [row["partition"] for row in rows if row["lag"] is None] == [frozen]
+        assert re.match(
+            rf"its leader, node {node}: LIST_OFFSETS could not be sent|the partition has no leader",
+            rows[frozen]["end_unknown"],
+        ), "the controller moves its leaders after some seconds"
+
+
 def test_a_marker_alone_is_no_lag_as_time(
     cluster: Cluster, topic: str, group_id: str, capfd: pytest.CaptureFixture[str], admin: KafkaAdminClient
 ) -> None:
@@ -223,18 +287,3 @@ def test_a_marker_alone_is_no_lag_as_time(
     assert _run(["groups", "describe", group_id, "--lag-time", "--json", "-b", cluster.bootstrap_servers]) == 0
     (row,) = json.loads(capfd.readouterr().out)["partitions"]
     assert (row["lag"], row["lag_time_s"]) == (1, 0.0)
-
-
-def test_an_update_that_was_asked_for_before_the_topic_hides_no_first_record(
-    cluster: Cluster, topic: str, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a lost connection: the update that comes first was asked for before, and lacks the topic."""
-    with cluster.raw() as client:
-        append(client, topic, [b"x"])
-    real, older = network_calls.await_update, [()]
-
-    def await_update(*arguments: Any, **options: Any) -> Any:
-        return older.pop() if older else real(*arguments, **options)
-
-    monkeypatch.setattr(network_calls, "await_update", await_update)
-    assert admin.first_records({TopicPartition(topic, 0): 0}).keys() == {TopicPartition(topic, 0)}

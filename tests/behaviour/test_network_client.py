@@ -12,8 +12,10 @@ import pytest
 
 from pyconsumer import KafkaConsumer
 from pyconsumer.errors import AuthenticationError, KafkaConnectionError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
-from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.metadata import Metadata, MetadataQuery
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages import fetch, find_coordinator, list_offsets
 from pyconsumer.settings.config import CLIENT_SETTINGS, ClientConfig, Settings
@@ -254,8 +256,8 @@ def test_a_refused_connection_costs_no_more_than_its_backoff_once_the_broker_is_
     metadata.request_update()
     poll_until(client, lambda: client.last_error)
     proxy.accept()
-    seen = metadata.request_update()
-    poll_until(client, lambda: metadata.update_count > seen)
+    wish = metadata.request_update()
+    poll_until(client, lambda: metadata.is_settled(wish))
     client.poll(-math.inf)
 
 
@@ -276,3 +278,28 @@ def test_a_consumers_requests_are_counted_over_all_its_connections(
     for connection in {event.connection for event in events}:
         numbers = [event.correlation_id for event in events if event.connection == connection]
         assert numbers == sorted(numbers)
+
+
+def test_the_response_to_an_older_request_ends_no_wait_for_the_leader_of_a_new_topic(
+    cluster: Cluster, topic: str, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a lost connection: a request is in flight that lacks the topic, and its response comes first."""
+    client = make_client(cluster.bootstrap_servers)
+    metadata, clock = metadata_of(client), client.clock
+    calls = Calls(client, metadata, clock, request_timeout=30.0, backoff=Backoff(0.1, 1.0))
+    poll_until(client, lambda: metadata.update_count)
+    made: list[MetadataQuery] = []
+    query = metadata.query
+
+    def noted(now: float) -> MetadataQuery:
+        made.append(query(now))
+        return made[-1]
+
+    monkeypatch.setattr(metadata, "query", noted)
+    metadata.request_update()
+    while not made:
+        client.poll(clock.now())
+    deadline = clock.now() + 60
+    client.run(calls.find_leaders({TopicPartition(topic, 0)}, deadline), deadline)
+    assert metadata.partition_count(topic) == 1
+    assert [[one.name for one in each.request.topics or ()] for each in made] == [[], [topic]]

@@ -136,6 +136,45 @@ def _without_leader(described: str) -> bool:
     return partition["leader"] in (None, -1)
 
 
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_frozen_broker_shows_as_a_lost_one_in_both_clients(nodes: Cluster, topic_name: str, night: Night) -> None:
+    """Questions 2, 3 and 5 by SIGSTOP: connections stay open without an answer. Embedded brokers stop together."""
+    tp = TopicPartition(nodes.create_topic(topic_name, 1), 0)
+    soon: Any = {"request_timeout_ms": 2_000, "socket_connection_setup_timeout_ms": 1_000}
+    servers = nodes.bootstrap_servers
+    with nodes.raw() as client:
+        leader = client.leaders(topic_name)[0]
+    frozen = None if nodes.kind == "embedded" else leader
+    with (
+        KafkaProducer(bootstrap_servers=servers, **soon) as producer,
+        consuming(nodes, tp, fetch_max_wait_ms=100, **soon) as consumer,
+    ):
+        producer.send(topic_name, b"before").get(60)
+        read(consumer, 1)
+        try:
+            nodes.freeze(frozen)
+            sent = producer.send(topic_name, b"during")
+            wait_until(lambda: producer.health().in_flight and producer.health().waits_for == str(tp), 60, "it is sent")
+            wait_until(lambda: consumer.poll(100).count() == 0 and consumer.health().missing, 60, "the missing leader")
+            assert re.match(f"the leader of {tp}|any broker", consumer.health().missing or "")
+            assert leader not in consumer.health().connected_nodes
+            night.log(rf"node {leader}: .*no response to FETCH")
+            night.log("attempt 1 failed and is repeated")
+            wait_until(lambda: producer.health().missing, 60, "the missing leader")
+            if frozen is None:
+                night.command("topics", "list", "--timeout-ms", "1000", servers=servers, status=1)
+            else:
+                living = [one for at, one in zip(nodes.node_ids, servers.split(","), strict=True) if at != leader]
+                describe = ("topics", "describe", topic_name, "--json")
+                wait_until(lambda: _without_leader(night.command(*describe, servers=",".join(living))), 60, "its end")
+        finally:
+            nodes.thaw(frozen)
+        sent.get(60)
+        assert [record.value for record in read(consumer, 1)] == [b"during"]
+        assert consumer.health().missing is None
+
+
 def test_3_does_it_reach_any_broker(night: Night, proxy: KafkaProxy, topic: str) -> None:
     proxy.refuse()
     with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers) as consumer:

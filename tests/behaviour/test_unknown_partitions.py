@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from pyconsumer import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyconsumer.admin import OffsetSpec
 from pyconsumer.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import consuming, fill, poll_until, read
 from tests.support.cluster import Cluster
+from tests.support.process import wait_until
+from tests.support.proxy import KafkaProxy
 
 pytestmark = pytest.mark.faces
 
@@ -87,6 +91,30 @@ def test_a_partition_made_a_moment_ago_counts(cluster: Cluster, topic: str) -> N
         admin.create_partitions({topic: 3})
         assert admin.list_offsets({TopicPartition(topic, 2): OffsetSpec.LATEST})[TopicPartition(topic, 2)]
         producer.send(topic, b"x", partition=2).get()
+
+
+@pytest.mark.blocking_only("no consumer is used")
+def test_a_partition_made_while_older_metadata_is_on_its_way_counts(
+    cluster: Cluster, topic: str, make_topic: Callable[..., str]
+) -> None:
+    """The response to a request from before the partition existed comes after ``send`` has asked for it."""
+    with (
+        KafkaProxy(cluster.bootstrap_servers) as proxy,
+        KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
+        KafkaProducer(bootstrap_servers=proxy.bootstrap_servers, linger_ms=0) as producer,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        other, metadata = make_topic(1), producer._delegate.metadata
+        producer.send(topic, b"x", partition=0).get()
+        held = proxy.hold(ApiKey.METADATA, count=1)
+        asked = threads.submit(producer.partitions_for, other)
+        held.wait()
+        admin.create_partitions({topic: 2})
+        sent = threads.submit(producer.send, topic, b"x", partition=1)
+        wait_until(lambda: metadata._full_asked > metadata._full_settled, 60, "send has asked")
+        held.release()
+        sent.result(60).get()
+        assert asked.result(60) == {0}
 
 
 @pytest.mark.parametrize("group", ["classic", "consumer", None])

@@ -147,17 +147,21 @@ class Cluster:
             self.down.add(node)
         self.restart(node)
 
-    def freeze(self) -> None:
-        """SIGSTOP to the processes of all brokers. :meth:`thaw` resumes them."""
-        if isinstance(self.server, EmbeddedCluster):
+    def freeze(self, node: int | None = None) -> None:
+        """SIGSTOP to the processes of all brokers, or to that of one of Apache Kafka's. :meth:`thaw` resumes them."""
+        if node is not None:
+            self._kafka(node).signal(signal.SIGSTOP)
+        elif isinstance(self.server, EmbeddedCluster):
             self._frozen = self.server.pid
             os.kill(self._frozen, signal.SIGSTOP)
         else:
             for node in self.node_ids:
                 self._kafka(node).signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
-        if isinstance(self.server, EmbeddedCluster):
+    def thaw(self, node: int | None = None) -> None:
+        if node is not None:
+            self._kafka(node).signal(signal.SIGCONT)
+        elif isinstance(self.server, EmbeddedCluster):
             os.kill(self._frozen, signal.SIGCONT)
         else:
             for node in self.node_ids:

@@ -159,12 +159,15 @@ class GuardedProcess:
         return status
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command and all below it, such as SIGSTOP and SIGCONT."""
-        for pid in descendants(self.pid):
+        """Send a signal to the command and all below it, such as SIGCONT, or SIGSTOP and wait until they stand."""
+        pids = list(descendants(self.pid))
+        for pid in pids:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 pass  # it ended meanwhile
+        if number == signal.SIGSTOP:
+            wait_until(lambda: all(map(_stands, pids)), 60, "the stop of all threads", 0.01)
 
     def kill(self) -> None:
         """SIGKILL to the command and all below it, then :meth:`stop`."""
@@ -220,6 +223,15 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str, int
         if time.monotonic() >= deadline:
             raise AssertionError(f"not within {timeout_s:g} s: {what}")
         time.sleep(interval_s)
+
+
+def _stands(pid: int) -> bool:
+    """Return whether all threads of a process are stopped. Busy processors let some of them run on for a moment."""
+    try:
+        stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return not Path(f"/proc/{pid}").exists()
+    return all(stat.rpartition(")")[2].split()[0] in "TZX" for stat in stats)
 
 
 def keep_bytecode() -> None:

@@ -136,7 +136,7 @@ class ConsumerCoordinator:
         self.background_stats = ChannelStats(settings.windows, now)
         self._notified = (self._core.revision, self._core.state)
         self._metadata_seen = -1
-        self._pattern_since = -1
+        self._pattern_wish = 0  # metadata of all topics, for a pattern
         self._due_at = -math.inf
         self._on_news = on_news
 
@@ -258,8 +258,8 @@ class ConsumerCoordinator:
 
     @property
     def _knows_topics(self) -> bool:
-        """Return whether the topics that match the pattern are known: metadata has arrived since it was subscribed."""
-        return not self._subscriptions.has_pattern or self._metadata.update_count > self._pattern_since
+        """Return whether the topics that match the pattern are known: the metadata requested for it has arrived."""
+        return not self._subscriptions.has_pattern or self._metadata.is_settled(self._pattern_wish)
 
     def _look_at_metadata(self) -> None:
         """Apply metadata changes since the last call: topics of a pattern, partition counts."""
@@ -284,7 +284,7 @@ class ConsumerCoordinator:
     def on_subscription_change(self) -> None:
         """Apply a new subscription to topics or to a pattern."""
         if self._subscriptions.has_pattern:
-            self._pattern_since = self._metadata.update_count
+            self._pattern_wish = self._metadata.request_update()
             self._match_pattern()
         self._protocol.on_subscription_change()
         self._changed()

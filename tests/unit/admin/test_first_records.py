@@ -8,10 +8,10 @@ from unittest.mock import Mock
 import pytest
 
 from pyconsumer.admin import first_records
-from pyconsumer.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
+from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
-from pyconsumer.network.client_requests import ClientResponse
+from pyconsumer.network.client_requests import ClientResponse, RequestTimeoutError
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -64,7 +64,7 @@ class World:
         if pending:
             _, until, future, _ = min(pending, key=lambda one: one[1])
             self.time = max(self.time, until)
-            future.fail(RequestTimedOutError("no response"))
+            future.fail(RequestTimeoutError("no response"))
         return bool(pending)
 
     def find(self, offsets: dict[TopicPartition, int], deadline: float = 30.0) -> Any:
@@ -81,21 +81,25 @@ class World:
                 error = KafkaTimeoutError("the time given has passed")
 
 
-def test_a_silent_broker_costs_its_own_partitions_their_results_and_half_of_the_time() -> None:
+@pytest.mark.parametrize(("deadline", "bound"), [(30.0, 5.0), (4.0, 2.0)], ids=["5 s", "half of the time"])
+def test_a_silent_broker_costs_its_own_partitions_their_results_and_a_bound(deadline: float, bound: float) -> None:
+    """It has more partitions than requests at once. Those that wait are given up with the first."""
     world = World(nodes=3)
     offsets = {TopicPartition("t", number): 7 for number in range(300)}
-    found = world.find(offsets)
-    expected = {tp for tp in offsets if tp.partition % 3 + 1 != _SILENT}
-    assert set(found) == expected
+    found, reasons = world.find(offsets, deadline)
+    silent = {tp for tp in offsets if tp.partition % 3 + 1 == _SILENT}
+    assert set(found) == set(offsets) - silent
+    assert reasons == dict.fromkeys(silent, "its leader, node 2: no response")
     assert {(one.offset, one.timestamp) for one in found.values()} == {(7, 1007)}
-    assert world.time == pytest.approx(15.0, abs=0.01)
+    assert world.time == pytest.approx(bound, abs=0.01)
     assert world.most[0] <= first_records.MOST_AT_ONCE
     assert {world.most[node] for node in (1, 2, 3)} == {first_records.MOST_AT_ONCE // 3}
 
 
 def test_one_broker_gets_all_of_the_requests_in_flight() -> None:
     world = World(nodes=1)
-    found = world.find({TopicPartition("t", number): 0 for number in range(200)})
+    found, reasons = world.find({TopicPartition("t", number): 0 for number in range(200)})
+    assert reasons == {}
     assert len(found) == 200
     assert isinstance(found[TopicPartition("t", 0)], OffsetAndTimestamp)
     assert world.most[1] == first_records.MOST_AT_ONCE

@@ -21,6 +21,7 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from pyconsumer.structs import TopicPartition
+from tests.support.fake_network import metadata_response
 
 _T = [TopicPartition("t", number) for number in range(4)]
 
@@ -86,7 +87,7 @@ class World:
                 return found
             if self.updates:
                 self.updates.pop(0)()
-                self.metadata.update_count += 1
+                self.metadata.update(metadata_response({}), 12, self.time)
                 continue
             flying = [one for one in self._flying if not one[1].done]
             self.time = min([wait.until, *(until for until, _ in flying)])
@@ -133,19 +134,10 @@ def test_a_leader_that_has_moved_or_was_lost_is_looked_for_in_the_time_of_all() 
     assert world.time == log_ends.LONGEST_S
 
 
-def test_an_update_that_was_asked_for_before_hides_no_leader() -> None:
-    """The first one lacks a topic that is followed since the call."""
-    world = World()
-    leaders, world.leaders = world.leaders, {}
-    world.updates.append(lambda: world.leaders.update(leaders))
-    assert world.find() == ({tp: 10 * tp.partition for tp in _T}, {})
-
-
 def test_what_cannot_be_read_has_a_reason() -> None:
     world = World()
     world.codes = {0: Errors.TOPIC_AUTHORIZATION_FAILED, 1: Errors.NOT_LEADER_OR_FOLLOWER}
     del world.leaders[_T[2]]
-    world.updates.append(lambda: None)  # it is looked for twice
     world.lost = {3}
     found = world.find()
     assert found.ends == {}

@@ -9,6 +9,7 @@ import pytest
 
 from pyconsumer import OffsetAndMetadata, TopicPartition
 from pyconsumer.admin import GroupDescription
+from pyconsumer.admin.first_records import FirstRecords
 from pyconsumer.admin.log_ends import LogEnds
 from pyconsumer.cli import _run, groups, positions
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp
@@ -22,6 +23,7 @@ class Admin:
 
     def __init__(self) -> None:
         self.aged: list[TopicPartition] = []
+        self.frozen: dict[TopicPartition, str] = {}  # after the ends were read
 
     def __enter__(self) -> Admin:
         return self
@@ -34,9 +36,10 @@ class Admin:
     def described(self) -> GroupDescription:
         return GroupDescription("g", "Empty", "consumer", "", (), BrokerMetadata(0, "h", 1))
 
-    def first_records(self, wanted: dict[TopicPartition, int], **_: Any) -> dict[TopicPartition, Any]:
+    def first_records(self, _: object, wanted: dict[TopicPartition, int], timeout_ms: int) -> FirstRecords:
         self.aged += wanted
-        return {tp: OffsetAndTimestamp(at, 0) for tp, at in wanted.items()}
+        known = {tp: OffsetAndTimestamp(at, 0) for tp, at in wanted.items() if tp not in self.frozen}
+        return FirstRecords(known, {tp: self.frozen[tp] for tp in wanted if tp in self.frozen})
 
 
 @pytest.fixture
@@ -47,6 +50,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     monkeypatch.setattr(positions, "offsets_of", lambda *_: {"g": dict.fromkeys(_T, OffsetAndMetadata(4))})
     found = LogEnds({_T[0]: 10}, {_T[1]: _REASON, _T[2]: _REASON})
     monkeypatch.setattr(positions, "ends_of", lambda *_: found)
+    monkeypatch.setattr(positions, "first_records_of", made.first_records)
     return made
 
 
@@ -73,3 +77,26 @@ def test_the_export_has_minus_one_and_an_error_line(admin: Admin, capsys: pytest
     assert [one.value for one in families["kafka_consumergroup_lag"].samples] == [6, -1, -1]
     assert [one.value for one in families["pyconsumer_groups_up"].samples] == [1]
     assert capsys.readouterr().err == f"Error: the end of a log is unknown: {_REASON}\n"
+
+
+def test_a_leader_that_freezes_after_the_ends_were_read_has_a_reason_everywhere(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("prometheus_client")
+    from pyconsumer.cli.export import GroupLags
+
+    admin.frozen = {_T[0]: _REASON}
+    at = {"g": {_T[0]: OffsetAndMetadata(4)}, "h": {_T[0]: OffsetAndMetadata(5)}}
+    monkeypatch.setattr(positions, "descriptions_of", lambda *_: dict.fromkeys(at, admin.described()))
+    monkeypatch.setattr(positions, "offsets_of", lambda *_: at)
+    assert _run(["groups", "describe", "g", "--lag-time"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"lag time of 1 of 1 partitions unknown: {_REASON}"
+    assert admin.aged == [_T[0]], "groups at several offsets ask it once"
+
+    assert _run(["groups", "describe", "g", "--lag-time", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["partitions"]
+    assert (row["lag"], row["lag_time_s"], row["lag_time_unknown"]) == (6, None, _REASON)
+
+    families = {one.name: one for one in GroupLags(admin, ".*", "", 1000, lag_time=True).collect()}  # type: ignore[arg-type]
+    assert {one.value for one in families["kafka_consumergroup_lag_seconds"].samples} == {-1}
+    assert capsys.readouterr().err == f"Error: a lag as time is unknown: {_REASON}\n"

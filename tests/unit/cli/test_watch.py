@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from pyconsumer import OffsetAndMetadata, TopicPartition
 from pyconsumer.admin import GroupDescription, MemberDescription, ShareOffset
+from pyconsumer.admin.first_records import FirstRecords
 from pyconsumer.admin.log_ends import LogEnds
 from pyconsumer.cli import _run, positions, watch
 from pyconsumer.cli.watch import Watch, _picture
@@ -53,9 +53,9 @@ class Admin:
         self.calls.append("share offsets")
         return {name: {T0: ShareOffset(7, 0, 3)} for name in names}
 
-    def first_records(self, wanted: dict[TopicPartition, int], **_: Any) -> dict[TopicPartition, None]:
+    def first_records(self, _: object, wanted: dict[TopicPartition, int], timeout_ms: int) -> FirstRecords:
         self.calls.append("first records")
-        return dict.fromkeys(wanted)
+        return FirstRecords(dict.fromkeys(wanted), {})
 
     def offsets(self, names: Iterable[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         self.calls.append("offsets")
@@ -80,6 +80,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     monkeypatch.setattr(positions, "offsets_of", lambda admin, names, timeout_ms: admin.offsets(names))
     monkeypatch.setattr(positions, "share_offsets_of", lambda admin, names, timeout_ms: admin.share_offsets(names))
     monkeypatch.setattr(positions, "ends_of", lambda admin, wanted, timeout_ms: admin.ends(wanted))
+    monkeypatch.setattr(positions, "first_records_of", made.first_records)
     time = SimpleNamespace(sleep=sleep, monotonic=clock.now, time=lambda: 1e9)
     monkeypatch.setattr(watch, "time", time)
     monkeypatch.setattr(watch.Watch.__init__, "__kwdefaults__", {"clock": clock.now, "now_ms": lambda: 1e12})

@@ -58,9 +58,18 @@ def _work_of_polls(cluster: EmbeddedCluster, partitions: int) -> tuple[tuple[int
     return full, empty
 
 
-def test_a_poll_does_no_more_with_many_partitions_than_with_ten(cluster: EmbeddedCluster) -> None:
-    """A loop over partitions shows with a thousand as with the ten thousand that were tried once."""
-    for with_many, with_ten in zip(_work_of_polls(cluster, 1_000), _work_of_polls(cluster, 10), strict=True):
+def _compare_with_ten(cluster: EmbeddedCluster, partitions: int) -> None:
+    for with_many, with_ten in zip(_work_of_polls(cluster, partitions), _work_of_polls(cluster, 10), strict=True):
         # A request that is on its way or not makes a difference of some calls. A look at each partition is more.
         assert with_many[0] < with_ten[0] + 50
         assert with_many[1] < with_ten[1] + 200
+
+
+def test_a_poll_does_no_more_with_many_partitions_than_with_ten(cluster: EmbeddedCluster) -> None:
+    """A loop over partitions shows with a thousand as with ten thousand."""
+    _compare_with_ten(cluster, 1_000)
+
+
+@pytest.mark.slow
+def test_ten_thousand_partitions_cost_no_time_per_poll(cluster: EmbeddedCluster) -> None:
+    _compare_with_ten(cluster, 10_000)

@@ -201,6 +201,33 @@ class _Held:
         yield prometheus_client.core.GaugeMetricFamily("held", "", value=5.0)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1"])
+def test_the_server_asks_no_dns(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where DNS is broken, the name of an address takes seconds."""
+
+    def asked(*_: object) -> None:
+        raise AssertionError("the server has asked DNS")
+
+    for name in ("getfqdn", "gethostbyaddr", "gethostbyname", "getnameinfo", "gethostname"):
+        monkeypatch.setattr(socket, name, asked)
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda asked, *rest, flags=0, **named: resolve(asked, *rest, flags=flags | socket.AI_NUMERICHOST, **named),
+    )
+    try:
+        server = serve(0, host)
+    except OSError:
+        if host != "::1":
+            raise
+        pytest.skip("this machine has no IPv6")
+    with server:
+        address = "[::1]" if host == "::1" else "127.0.0.1"
+        with urllib.request.urlopen(f"http://{address}:{server.port}/metrics", timeout=60) as response:
+            assert response.status == 200
+
+
 def test_the_server_ends_at_once_with_connections_that_have_sent_no_request() -> None:
     with serve(0) as server:
         silent = socket.create_connection(("127.0.0.1", server.port), timeout=60)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer.admin import OffsetSpec
 from pyconsumer.aio import AsyncKafkaAdminClient
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import ConfigurationError, WakeupError
@@ -148,6 +149,37 @@ def test_the_metrics_of_a_partition_and_its_topic_go_when_it_is_revoked(brokers:
         consumer.unsubscribe()
         after = {len(metric.tags) for metric in consumer.metric_table() if "fetch" in metric.group}
     assert (before, after) == ({1, 2, 3}, {1})
+
+
+def test_the_metrics_of_a_node_go_an_hour_after_its_last_use_by_the_injected_clock() -> None:
+    clock = RunningClock()
+    with (
+        EmbeddedCluster(brokers=2, data_dir=":memory:") as cluster,
+        KafkaAdminClient(
+            bootstrap_servers=cluster.bootstrap_servers, clock=clock, metadata_max_age_ms=86_400_000
+        ) as admin,
+    ):
+        cluster.create_topic("t", 2)
+        (topic,) = admin.describe_topics(["t"])
+        by_node = {one.leader: TopicPartition("t", one.partition) for one in topic.partitions}
+
+        def nodes() -> set[str]:
+            return {metric.tags["node-id"] for metric in admin.metric_table() if "node-id" in metric.tags}
+
+        def use(*ids: int) -> None:
+            admin.list_offsets({by_node[node]: OffsetSpec.LATEST for node in ids})
+
+        use(0, 1)
+        assert nodes() >= {"node-0", "node-1"}
+        clock.advance(600.0)
+        use(0)  # the idle connection is closed. Until then the node was in use
+        for _ in range(5):
+            clock.advance(700.0)
+            use(0)
+        assert nodes() >= {"node-0", "node-1"}
+        clock.advance(110.0)
+        use(0)
+        assert nodes() == {"node-0"}
 
 
 def test_metrics_are_read_in_another_thread_while_a_call_waits_and_after_close(brokers: str) -> None:

@@ -68,6 +68,8 @@ class FakeConnection:
             broker=lambda node: BrokerMetadata(node, "x", 1) if node >= 0 else None,
             topic_id=lambda topic: b"i" * 16,
             request_update=self._request_update,
+            is_settled=lambda wish: self.metadata.update_count >= wish,
+            settled=0,
             update_count=0,
             topic=lambda name: object(),
             topic_error=lambda name: None,
@@ -77,7 +79,7 @@ class FakeConnection:
 
     def _request_update(self) -> int:
         self.updates += 1
-        return 0
+        return int(self.metadata.update_count) + 1
 
     def _respond(self, sent: SentRequest) -> None:
         if not isinstance(sent.request, FetchRequest):

@@ -49,10 +49,10 @@ def test_a_deleted_topic_is_reported_soon(by_error: bool) -> None:
     pauses: list[float] = []
 
     def update() -> int:
-        metadata.update_count += 1
+        metadata.update_count = metadata.settled = metadata.update_count + 1
         metadata.topic = lambda name: None
         metadata.topic_error = lambda name: UnknownTopicOrPartitionError(name) if by_error else None
-        return int(metadata.update_count) - 1
+        return int(metadata.update_count)
 
     metadata.request_update = update
     start = connection.clock.now()
@@ -73,7 +73,7 @@ def test_a_deleted_topic_can_be_left_out_after_a_second_metadata_request(subscri
 
     def update() -> int:
         metadata.update_count += 1
-        return int(metadata.update_count) - 1
+        return int(metadata.update_count)
 
     metadata.request_update = update
     metadata.topic = lambda name: None if name == "gone" else object()

@@ -10,6 +10,7 @@ import pytest
 from pyconsumer import errors
 from pyconsumer.assignors import Assignment, RangeAssignor
 from pyconsumer.consumer.coordinator.classic_group_rebalance import metadata_snapshot
+from pyconsumer.network.metadata import MetadataQuery
 from pyconsumer.protocol.consumer_protocol import (
     decode_assignment,
     decode_subscription,
@@ -17,6 +18,7 @@ from pyconsumer.protocol.consumer_protocol import (
 )
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from pyconsumer.protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
@@ -26,7 +28,7 @@ from pyconsumer.protocol.messages.offset_commit import (
 )
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from tests.support.fake_network import SentRequest
+from tests.support.fake_network import SentRequest, metadata_response
 from tests.unit.assignors.cluster import FakeCluster
 from tests.unit.assignors.cooperative import Sticky
 from tests.unit.consumer.coordinator.network import Call
@@ -416,6 +418,10 @@ def test_a_pattern_waits_for_metadata_then_follows_it() -> None:
     bench.meet_coordinator()
     assert bench.network.sent == [], "the topics that match are not known yet"
     assert bench.coordinator.next_due_at == math.inf
+    older = MetadataQuery(MetadataRequest(topics=[]), False, 0, 0)  # it was in flight when the pattern came
+    bench.metadata.update(metadata_response({}), 12, bench.clock.now(), older)
+    bench.poll()
+    assert bench.network.sent == []
     bench.learn(t=1, v=1)
     bench.poll()
     assert topics_of(bench.answer_join()) == ["t"]
