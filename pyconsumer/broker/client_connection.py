@@ -31,7 +31,7 @@ from pyconsumer.broker.logins import LoginError, LoginStep, SlowStep, session_ms
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.broker.timer import TimerHandle
-from pyconsumer.errors import KafkaError
+from pyconsumer.errors import KafkaError, UnknownServerError
 from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response, encode_stored_response
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.fetch import FetchResponse
@@ -323,6 +323,8 @@ class ClientConnection:
                 self._refuse(f"API {header.api_key} came before the login")
                 return
             request, end = handler.request.decode_from(frame, header.api_version, header.body_offset)
+            if handler.check is not None:
+                handler.check(request)
         except KafkaError as error:
             self._refuse(str(error))
             return
@@ -356,7 +358,7 @@ class ClientConnection:
         self._coroutine = coroutine
         run_handler(
             coroutine,
-            lambda response: self._on_response(response, header, rule, context, len(frame)),
+            lambda response: self._on_response(response, request, header, rule, context, len(frame)),
             lambda error: self._on_error(error, request, header),
         )
 
@@ -437,6 +439,7 @@ class ClientConnection:
     def _on_response(
         self,
         response: Message | None,
+        request: Message,
         header: RequestHeader,
         rule: FaultRule | None,
         context: RequestContext,
@@ -456,7 +459,7 @@ class ClientConnection:
                 return
             if not self.session.needs_login:
                 self._admit()
-        self._reply(response, header.api_version, header.correlation_id)
+        self._reply(response, header.api_version, header.correlation_id, request)
 
     # --- logins
 
@@ -513,15 +516,22 @@ class ClientConnection:
             self._loop.remove_reader(self._sock)
             self._pump()
 
-    def _reply(self, response: Message | None, version: int, correlation_id: int) -> None:
+    def _reply(
+        self, response: Message | None, version: int, correlation_id: int, request: Message | None = None
+    ) -> None:
+        """Send a response. If it cannot be encoded, send that of a failed ``request``, or close the connection."""
         if self._closed:
             return
         if response is not None:
             try:
                 buffers = _encode(response, version, correlation_id)
-            except KafkaError as error:  # a bug in a handler. The client must not wait for a response.
+            except KafkaError as error:  # the text of an error may repeat a name, and exceed the longest string
                 _log.error("the response to %s cannot be encoded: %s", self.client_host, error, exc_info=error)
-                self.close()
+                if request is None:
+                    self.close()
+                else:
+                    failed = error_response(request, version, UnknownServerError.errno)
+                    self._reply(failed, version, correlation_id)
                 return
             self._send(buffers)
         self._busy = False

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -21,16 +23,34 @@ from pyconsumer.errors import (
     TopicAuthorizationFailedError,
     TransactionAbortableError,
 )
+from pyconsumer.protocol.api import encode_request
+from pyconsumer.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from pyconsumer.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from pyconsumer.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyconsumer.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from pyconsumer.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pyconsumer.protocol.messages.describe_acls import DescribeAclsRequest
+from pyconsumer.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from pyconsumer.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.behaviour.access_support import alice_login, as_alice, authorized_cluster, logged_in, set_acls, stored_acls
+from pyconsumer.quotas import CONNECTION_RATE, PRODUCER_RATE
+from tests.behaviour.access_support import (
+    alice_login,
+    as_alice,
+    authorized_cluster,
+    codes,
+    logged_in,
+    set_acls,
+    stored_acls,
+)
 from tests.behaviour.raw_members import Member
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
@@ -206,7 +226,7 @@ def test_the_last_permission_goes_and_a_denial_is_stronger(
         assert fetched(other.request(fetch([topic]), 12)) == {topic: 0}
 
 
-def test_rules_are_created_found_and_deleted(admin: RawClient, topic: str) -> None:
+def test_good_rules_are_created_found_and_deleted_among_bad_ones(admin: RawClient, topic: str) -> None:
     creations = [
         AclCreation(2, topic, 3, "User:alice", "*", 3, 3),
         AclCreation(2, "", 3, "User:alice", "*", 3, 3),
@@ -215,10 +235,20 @@ def test_rules_are_created_found_and_deleted(admin: RawClient, topic: str) -> No
         AclCreation(2, topic, 3, "alice", "*", 3, 3),
         AclCreation(2, topic, 4, "User:alice", "*", 3, 2),
         AclCreation(2, topic, 3, "User:alice", "*", 3, 3),
+        *(
+            AclCreation(*values)
+            for number in (-1, 99)
+            for values in (
+                (number, topic, 3, "User:alice", "*", 3, 3),
+                (2, topic, number, "User:alice", "*", 3, 3),
+                (2, topic, 3, "User:alice", "*", number, 3),
+                (2, topic, 3, "User:alice", "*", 3, number),
+            )
+        ),
     ]
     bad = Errors.INVALID_REQUEST
     response = admin.request(CreateAclsRequest(creations))
-    assert [one.error_code for one in response.results] == [0, bad, bad, 0, bad, 0, 0]
+    assert [one.error_code for one in response.results] == [0, bad, bad, 0, bad, 0, 0, *[bad] * 8]
     stored = rules(f"alice: READ topic {topic}", "alice: ALTER cluster", f"deny alice: READ topic {topic}*")
     wait_until(lambda: stored_acls(admin) == set(stored), 60, "the rules")
 
@@ -236,9 +266,188 @@ def test_rules_are_created_found_and_deleted(admin: RawClient, topic: str) -> No
         DeleteAclsFilter(2, topic, 3, None, None, 1, 1),
         DeleteAclsFilter(3, "none", 3, None, None, 1, 1),
     ]
-    results = admin.request(DeleteAclsRequest(filters)).filter_results
-    assert [(one.error_code, len(one.matching_acls)) for one in results] == [(0, 2), (0, 1), (0, 0)]
+    wrong = [
+        DeleteAclsFilter(*values)
+        for number in (-1, 99)
+        for values in (
+            (number, topic, 3, None, None, 1, 1),
+            (2, topic, number, None, None, 1, 1),
+            (2, topic, 3, None, None, number, 1),
+            (2, topic, 3, None, None, 1, number),
+        )
+    ]
+    mixed = [*wrong[:4], filters[0], *wrong[4:], *filters[1:]]
+    results = admin.request(DeleteAclsRequest(mixed)).filter_results
+    refused = [(bad, 0)] * 4
+    assert [(one.error_code, len(one.matching_acls)) for one in results] == [
+        *refused,
+        (0, 2),
+        *refused,
+        (0, 1),
+        (0, 0),
+    ]
     wait_until(lambda: stored_acls(admin) == set(rules("alice: ALTER cluster")), 60, "the rule that is left")
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_rules_with_parts_of_filters_or_unknown_ones(guarded: Cluster, admin: RawClient, topic: str, part: int) -> None:
+    def numbers(number: int) -> list[int]:
+        found = [2, 3, 3, 3]  # READ of a topic with this name is allowed
+        found[part] = number
+        return found
+
+    def creation(kind: int, pattern: int, operation: int, permission: int) -> AclCreation:
+        return AclCreation(kind, topic, pattern, "User:alice", "*", operation, permission)
+
+    def selection(kind: int, pattern: int, operation: int, permission: int) -> tuple[Any, ...]:
+        return kind, topic, pattern, None, None, operation, permission
+
+    good = creation(2, 3, 3, 3)
+    for number in (1, 2) if part == 1 else (1,):  # ANY and MATCH are for filters. No rule of such a request is made.
+        response = admin.request(CreateAclsRequest([good, creation(*numbers(number))]))
+        assert [one.error_code for one in response.results] == [Errors.UNKNOWN_SERVER_ERROR] * 2
+    assert stored_acls(admin) == set()
+    set_acls(admin, rules(f"alice: READ topic {topic}"))
+    found = admin.request(DescribeAclsRequest(*selection(*numbers(99))))
+    assert (found.error_code, found.resources) == (0, [])
+    for request in (  # Kafka cannot parse UNKNOWN
+        CreateAclsRequest([good, creation(*numbers(0))]),
+        DescribeAclsRequest(*selection(*numbers(0))),
+        DeleteAclsRequest([DeleteAclsFilter(*selection(2, 3, 1, 1)), DeleteAclsFilter(*selection(*numbers(0)))]),
+    ):
+        with guarded.raw(timeout_s=20) as other:
+            other.send(request)
+            assert other.closed_by_broker
+    assert stored_acls(admin) == set(rules(f"alice: READ topic {topic}"))
+
+
+_LONGEST = 32767  # of a string in the protocol
+_ODD_NAMES = {
+    "empty": "",
+    "space": " ",
+    **{str(length): "a" * length for length in (249, 250, 255, 256, _LONGEST)},  # a topic's name has 249
+    "control": "a\0b\nc\x7f",
+    "signs": "a:b,c=d/\u00e9*%",
+}
+
+
+def _quota(kind: str, name: str, *, remove: bool = False) -> AlterClientQuotasRequest:
+    change = OpData(CONNECTION_RATE if kind == "ip" else PRODUCER_RATE, 1000.0, remove)
+    return AlterClientQuotasRequest([EntryData([EntityData(kind, name)], [change])])
+
+
+#: What is asked with a name, in this order: a rule, user or quota is there when it is to be found or removed.
+_ASKED: dict[str, Callable[[str], Any]] = {
+    **{
+        f"create {kind} {pattern}": partial(
+            lambda kind, pattern, name: CreateAclsRequest([AclCreation(kind, name, pattern, "User:odd", "*", 3, 3)]),
+            number,
+            pattern,
+        )
+        for kind, number in {"topic": 2, "group": 3, "cluster": 4, "id": 5, "token": 6, "user": 7}.items()
+        for pattern in (3, 4)
+    },
+    "create principal": lambda name: CreateAclsRequest(
+        [AclCreation(2, "odd", 3, f"User:{name}"[:_LONGEST], "*", 3, 3)]
+    ),
+    "create whole principal": lambda name: CreateAclsRequest([AclCreation(2, "odd", 3, name, "*", 3, 3)]),
+    "create host": lambda name: CreateAclsRequest([AclCreation(2, "odd", 3, "User:odd", name, 3, 3)]),
+    "find name": lambda name: DescribeAclsRequest(2, name, 1, None, None, 1, 1),
+    "find principal": lambda name: DescribeAclsRequest(2, None, 1, name, None, 1, 1),
+    "find host": lambda name: DescribeAclsRequest(2, None, 1, None, name, 1, 1),
+    "delete name": lambda name: DeleteAclsRequest([DeleteAclsFilter(1, name, 1, "User:odd", None, 1, 1)]),
+    "delete principal": lambda name: DeleteAclsRequest([DeleteAclsFilter(1, "odd", 1, name, None, 1, 1)]),
+    "delete host": lambda name: DeleteAclsRequest([DeleteAclsFilter(1, "odd", 1, None, name, 1, 1)]),
+    "set user": lambda name: AlterUserScramCredentialsRequest(
+        [], [ScramCredentialUpsertion(name, 1, 4096, b"s" * 16, b"p" * 64)]
+    ),
+    "find user": lambda name: DescribeUserScramCredentialsRequest([UserName(name)]),
+    "delete user": lambda name: AlterUserScramCredentialsRequest([ScramCredentialDeletion(name, 1)], []),
+    "find no user": lambda name: DescribeUserScramCredentialsRequest([UserName(name)]),
+    **{f"set quota of {kind}": partial(_quota, kind) for kind in ("user", "client-id", "ip")},
+    **{
+        f"find quota of {kind}": partial(
+            lambda kind, name: DescribeClientQuotasRequest([ComponentData(kind, 0, name)], False), kind
+        )
+        for kind in ("user", "client-id", "ip")
+    },
+    **{f"remove quota of {kind}": partial(_quota, kind, remove=True) for kind in ("user", "client-id", "ip")},
+    "set quota of type": lambda name: _quota(name, "odd"),
+}
+_INVALID, _FAILED = {int(Errors.INVALID_REQUEST)}, {-1}
+#: The errors that every name of a kind has, then those of single names.
+_REFUSED: dict[str, set[int]] = {
+    **{f"create cluster {pattern}": _INVALID for pattern in (3, 4)},
+    "create whole principal": _INVALID,
+    "find no user": {0, Errors.RESOURCE_NOT_FOUND},
+    **{f"{change} quota of ip": _INVALID for change in ("set", "remove")},
+    "set quota of type": _INVALID,
+}
+_REFUSED_OF_NAME: dict[str, dict[str, set[int]]] = {
+    "empty": {
+        **{one: _INVALID for one in _ASKED if one.startswith("create") and one.endswith(("3", "4"))},
+        "set user": {int(Errors.UNACCEPTABLE_CREDENTIAL)},
+        "delete user": {int(Errors.UNACCEPTABLE_CREDENTIAL)},
+        "find user": {0, Errors.RESOURCE_NOT_FOUND},
+        **{f"{change} quota of {kind}": _INVALID for change in ("set", "remove") for kind in ("user", "client-id")},
+    },
+    "signs": {"create whole principal": {0}},  # it has a colon
+    # The text of the error repeats the name, and would be longer than the longest string.
+    str(_LONGEST): dict.fromkeys(
+        ("create whole principal", "find no user", "set quota of ip", "remove quota of ip", "set quota of type"),
+        _FAILED,
+    ),
+}
+
+
+def compact_length(text: bytes) -> bytes:
+    """Return the length of a string as flexible versions of requests have it."""
+    number, found = len(text) + 1, bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def error_codes(response: Any) -> set[int]:
+    """Return the error codes of a response, without names."""
+    return {int(one.rpartition("=")[2]) for one in codes(response) if "error_code=" in one.rpartition(".")[2]}
+
+
+@pytest.mark.parametrize("name", _ODD_NAMES)
+def test_odd_names_are_taken_or_refused_as_by_kafka(admin: RawClient, name: str) -> None:
+    found, wanted = {}, {}
+    for asked, make in _ASKED.items():
+        wanted[asked] = _REFUSED_OF_NAME.get(name, {}).get(asked, _REFUSED.get(asked, {0}))
+        request = make(_ODD_NAMES[name])
+
+        def answered(request: Any = request) -> set[int]:
+            return error_codes(admin.request(request))
+
+        found[asked] = answered()
+        if asked in ("find user", "find no user"):  # a broker reads a change after its controller
+            wait_until(lambda: answered() == wanted[asked], 60, asked)  # noqa: B023
+            found[asked] = wanted[asked]
+    assert found == wanted
+
+
+@pytest.mark.parametrize("length", [_LONGEST + 1, 1_000_000])
+@pytest.mark.parametrize("asked", ["create topic 3", "create principal", "set user", "set quota of user"])
+def test_a_name_longer_than_any_string_ends_the_connection(
+    guarded: Cluster, admin: RawClient, asked: str, length: int
+) -> None:
+    name = "x" * 200
+    request = _ASKED[asked](name)
+    with guarded.raw(timeout_s=20) as other:
+        frame = b"".join(encode_request(request, other.versions.choose(request.API_KEY), 1, "raw"))
+        text = f"User:{name}".encode() if asked == "create principal" else name.encode()
+        old = compact_length(text) + text
+        assert frame.count(old) == 1
+        longer = text.ljust(length, b"x")
+        long = frame[4:].replace(old, compact_length(longer) + longer)
+        other.send_bytes(len(long).to_bytes(4, "big") + long)
+        assert other.closed_by_broker
+    assert admin.request(DescribeAclsRequest(2, None, 1, None, None, 1, 1)).error_code == 0
 
 
 def test_committed_offsets_of_topics_that_may_be_seen(

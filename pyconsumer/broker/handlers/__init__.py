@@ -2,6 +2,9 @@
 
     async def handle(broker: Broker, request: SomeRequest, context: RequestContext) -> Message
 
+A module may also have a function ``check(request)``. It raises ``InvalidRequestError`` for a request that Java's broker
+cannot parse. The broker then closes the connection, whatever the client's rights are.
+
 Handlers have no state. They check the request, call the log, the controller or a coordinator, and build the response.
 They wait for results with :func:`pyconsumer.broker.deferred.wait_for`.
 """
@@ -88,12 +91,13 @@ HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]
 
 
 class Handler(NamedTuple):
-    """The handler of an API: the class of its requests, the supported versions, and the coroutine function."""
+    """The handler of an API: the class of its requests, the supported versions, and the module's functions."""
 
     request: type[Message]
     min_version: int
     max_version: int
     handle: HandlerFunction
+    check: Callable[[Any], None] | None
 
 
 _handlers: dict[int, Handler] = {}
@@ -105,5 +109,7 @@ def handler_of(api_key: int) -> Handler | None:
     if found is None and api_key in SERVED:
         info = API[ApiKey(api_key)]
         module = import_module(f"{__name__}.{info.module}")
-        found = _handlers[api_key] = Handler(request_type(api_key), info.min_version, info.max_version, module.handle)
+        check = getattr(module, "check", None)
+        found = Handler(request_type(api_key), info.min_version, info.max_version, module.handle, check)
+        _handlers[api_key] = found
     return found

@@ -6,9 +6,9 @@ from pyconsumer.acls import AclBinding, AclOperation, AclPermission, PatternType
 from pyconsumer.broker.access.store import check_binding
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.error_responses import code_and_text
-from pyconsumer.broker.handlers.describe_acls import check_enabled, known
-from pyconsumer.errors import BrokerResponseError
+from pyconsumer.broker.error_responses import code_and_text, error_response
+from pyconsumer.broker.handlers.describe_acls import check_enabled, known, refuse_unknown
+from pyconsumer.errors import BrokerResponseError, UnknownServerError
 from pyconsumer.protocol.messages.create_acls import (
     AclCreation,
     AclCreationResult,
@@ -16,11 +16,19 @@ from pyconsumer.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 
-__all__ = ["handle"]
+__all__ = ["check", "handle"]
+
+
+def check(request: CreateAclsRequest) -> None:
+    """Refuse a request if one of its rules has the number 0."""
+    for item in request.creations:
+        refuse_unknown(item.resource_type, item.resource_pattern_type, item.operation, item.permission_type)
 
 
 async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     """Add the rules that can be added, in a single write. The results are in the order of the request."""
+    if broker.authorizer is not None and any(map(_is_filter, request.creations)):  # Java cannot make a rule of it
+        return error_response(request, context.api_version, UnknownServerError.errno)  # type: ignore[return-value]
     results: list[AclCreationResult] = []
     valid: list[AclBinding] = []
     for item in request.creations:
@@ -38,6 +46,16 @@ async def handle(broker: Broker, request: CreateAclsRequest, context: RequestCon
         failure = AclCreationResult(*code_and_text(error))
         results = [result if result.error_code else failure for result in results]
     return CreateAclsResponse(results=results)
+
+
+def _is_filter(item: AclCreation) -> bool:
+    """Return whether an item has a part that only filters have: ANY, or the pattern MATCH."""
+    return (
+        item.resource_type == ResourceType.ANY
+        or item.operation == AclOperation.ANY
+        or item.permission_type == AclPermission.ANY
+        or item.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
+    )
 
 
 def _binding(item: AclCreation) -> AclBinding:

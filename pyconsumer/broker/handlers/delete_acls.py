@@ -7,7 +7,7 @@ from pyconsumer.broker.access.store import check_filter
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.error_responses import code_and_text
-from pyconsumer.broker.handlers.describe_acls import check_enabled, filter_of
+from pyconsumer.broker.handlers.describe_acls import check_enabled, filter_of, refuse_unknown
 from pyconsumer.errors import BrokerResponseError
 from pyconsumer.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
@@ -16,7 +16,13 @@ from pyconsumer.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 
-__all__ = ["handle"]
+__all__ = ["check", "handle"]
+
+
+def check(request: DeleteAclsRequest) -> None:
+    """Refuse a request if one of its filters has the number 0."""
+    for item in request.filters:
+        refuse_unknown(item.resource_type_filter, item.pattern_type_filter, item.operation, item.permission_type)
 
 
 async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:

@@ -7,7 +7,6 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from pyconsumer.acls import AclFilter, AclOperation, AclPermission, PatternType, ResourceType
-from pyconsumer.broker.access.store import check_filter
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.error_responses import code_and_text
@@ -19,26 +18,37 @@ from pyconsumer.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 
-__all__ = ["check_enabled", "filter_of", "handle", "known"]
+__all__ = ["check", "check_enabled", "filter_of", "handle", "known", "refuse_unknown"]
 
 E = TypeVar("E", bound=IntEnum)
+
+
+def check(request: DescribeAclsRequest) -> None:
+    """Refuse a filter with the number 0."""
+    refuse_unknown(
+        request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
+    )
 
 
 async def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     """Return the rules by resource. Without an authorizer the error is SECURITY_DISABLED."""
     try:
         check_enabled(broker, "No Authorizer is configured on the broker")
-        wanted = filter_of(request)
-        check_filter(wanted)
-    except (SecurityDisabledError, InvalidRequestError) as error:
+    except SecurityDisabledError as error:
         code, text = code_and_text(error)
         return DescribeAclsResponse(error_code=code, error_message=text)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for acl in broker.controller.acls.matching(wanted):
+    for acl in broker.controller.acls.matching(filter_of(request)):  # none, if the filter has an unknown part
         key = int(acl.resource_type), acl.name, int(acl.pattern_type)
         found = resources.setdefault(key, DescribeAclsResource(*key))
         found.acls.append(AclDescription(acl.principal, acl.host, int(acl.operation), int(acl.permission)))
     return DescribeAclsResponse(error_message=None, resources=list(resources.values()))
+
+
+def refuse_unknown(*numbers: int) -> None:
+    """Raise ``InvalidRequestError`` for the number of UNKNOWN, which Java does not parse. Others are checked later."""
+    if 0 in numbers:
+        raise InvalidRequestError("an ACL or a filter has an unknown element")
 
 
 def check_enabled(broker: Broker, text: str) -> None:
