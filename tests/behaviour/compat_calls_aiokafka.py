@@ -394,7 +394,8 @@ async def offsets_for_a_negative_time(world: Any) -> Any:
 
 @aio
 async def highwater_of_a_new_consumer(world: Any) -> Any:
-    return (await world.started(world.consumer(world.topic))).highwater(world.tp())
+    found = (await world.started(world.consumer(world.topic))).highwater(world.tp())
+    return found or None  # 0 once a fetch of the empty partition has been answered
 
 
 # -- aiokafka: commits -----------------------------------------------------------------------------------------------
