@@ -249,8 +249,9 @@ def test_6_how_far_behind_is_it(night: Night, cluster: Cluster, topic: str, grou
         assert (consumer.health().lag_s or 0) > 0
         (row,) = night.group(group_id, "--lag-time")["partitions"]
         assert (row["lag"], row["lag_time_s"] > 0) == (6, True)
-    with member(cluster, group_id, topic):
-        night.log("INFO", "starting at the committed offset 4")
+    with member(cluster, group_id, topic) as again:  # the line comes with a poll
+        line = "starting at the committed offset 4"
+        wait_until(lambda: again.poll(50).count() >= 0 and night.has_logged("INFO", line), 60, "the line")
 
 
 def test_7_why_does_the_group_rebalance(night: Night, cluster: Cluster, topic: str, group_id: str) -> None:
