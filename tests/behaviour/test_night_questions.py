@@ -34,13 +34,15 @@ class Night:
         self.servers = cluster.bootstrap_servers
         self._caplog, self._capfd = caplog, capfd
 
-    def has_logged(self, text: str) -> bool:
+    def has_logged(self, level: str, text: str) -> bool:
         assert background_log.flush()
-        return any(re.search(text, record.getMessage()) for record in self._caplog.records)
+        return any(
+            record.levelname == level and re.search(text, record.getMessage()) for record in self._caplog.records
+        )
 
-    def log(self, text: str) -> None:
+    def log(self, level: str, text: str) -> None:
         """Wait for a line that matches."""
-        wait_until(lambda: self.has_logged(text), 60, f"a line of the log with {text!r}")
+        wait_until(lambda: self.has_logged(level, text), 60, f"a line of the log with {level} {text!r}")
 
     def command(self, *arguments: str, status: int = 0, servers: str | None = None) -> str:
         """Run a command and return its output, that of an error included."""
@@ -86,6 +88,8 @@ def test_the_page_has_ten_questions_with_metric_log_and_command() -> None:
         names = [name.split("(")[0] for name in re.findall(r"`(.+?)`", row[1])]
         words = [word for text in re.findall(r"`(.+?)`", row[3]) for word in text.split() if word.islower()]
         assert [name for name in [*names, *(f'"{word}"' for word in words)] if name not in code] == [], number
+        levels = re.findall(r"\b(?:INFO|WARNING|ERROR)\b", row[2])
+        assert levels[0] in re.findall(r'night\.(?:log|has_logged)\("(\w+)"', code), "the level that the page names"
 
 
 def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, group_id: str) -> None:
@@ -93,7 +97,7 @@ def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, 
     with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers, group_id=group_id, **settings) as consumer:
         while not consumer.assignment():
             consumer.poll(100)
-        night.log("leaving the group: poll.. was not called")  # the application is stuck in its own code
+        night.log("WARNING", "leaving the group: poll.. was not called")  # the application is stuck in its own code
         wait_until(lambda: not consumer.health().is_alive(), 60, "the age of the last poll")
         assert consumer.metrics()["consumer-metrics"]["last-poll-seconds-ago"] >= 1
         wait_until(lambda: night.group(group_id)["state"] == "Empty", 60, "the end of the membership")
@@ -122,7 +126,7 @@ def test_2_is_a_broker_gone(nodes: Cluster, topic_name: str, night: Night) -> No
         assert (consumer.health().missing or "").startswith(f"the leader of {topic_name}-0")
         assert leader not in consumer.health().connected_nodes
         assert consumer.metrics()["consumer-metrics"]["connection-close-total"] >= 1
-        night.log(rf"node {leader}: .*connection to .* (lost|failed|closed)")
+        night.log("INFO", rf"node {leader}: .*connection to .* (lost|failed|closed)")
         servers = nodes.bootstrap_servers
         wait_until(
             lambda: _without_leader(night.command("topics", "describe", topic_name, "--json", servers=servers)),
@@ -159,8 +163,8 @@ def test_a_frozen_broker_shows_as_a_lost_one_in_both_clients(nodes: Cluster, top
             wait_until(lambda: consumer.poll(100).count() == 0 and consumer.health().missing, 60, "the missing leader")
             assert re.match(f"the leader of {tp}|any broker", consumer.health().missing or "")
             assert leader not in consumer.health().connected_nodes
-            night.log(rf"node {leader}: .*no response to FETCH")
-            night.log("attempt 1 failed and is repeated")
+            night.log("INFO", rf"node {leader}: .*no response to FETCH")
+            night.log("INFO", "attempt 1 failed and is repeated")
             wait_until(lambda: producer.health().missing, 60, "the missing leader")
             if frozen is None:
                 night.command("topics", "list", "--timeout-ms", "1000", servers=servers, status=1)
@@ -179,7 +183,7 @@ def test_3_does_it_reach_any_broker(night: Night, proxy: KafkaProxy, topic: str)
     proxy.refuse()
     with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers) as consumer:
         wait_until(
-            lambda: consumer.poll(100).count() == 0 and night.has_logged("no broker at .* has responded"),
+            lambda: consumer.poll(100).count() == 0 and night.has_logged("WARNING", "no broker at .* has responded"),
             60,
             "the line",
         )
@@ -200,11 +204,11 @@ def test_4_has_it_joined_its_group(night: Night, proxy: KafkaProxy, topic: str, 
         assert (health.membership, health.has_assignment, health.is_ready()) != ("STABLE", True, True)
         coordinator = consumer.metrics()[_COORDINATOR]
         assert (coordinator["assigned-partitions"], coordinator["last-rebalance-seconds-ago"]) == (0, -1)
-        assert not night.has_logged("rebalance finished")
+        assert not night.has_logged("INFO", "rebalance finished")
         assert len(night.group(group_id)["members"]) == 1
         held.release()
         wait_until(lambda: consumer.poll(100).count() == 0 and consumer.assignment(), 60, "the assignment")
-        night.log("rebalance finished")
+        night.log("INFO", "rebalance finished")
         assert consumer.health().membership == "STABLE"
 
 
@@ -226,7 +230,7 @@ def test_5_why_does_send_not_return(night: Night, proxy: KafkaProxy, topic: str)
                 proxy.cut_all()
                 held.remove()
         producer.flush()
-        night.log("attempt 1 failed and is repeated")
+        night.log("INFO", "attempt 1 failed and is repeated")
     assert topic in night.command("topics", "describe", topic)
 
 
@@ -245,8 +249,9 @@ def test_6_how_far_behind_is_it(night: Night, cluster: Cluster, topic: str, grou
         assert (consumer.health().lag_s or 0) > 0
         (row,) = night.group(group_id, "--lag-time")["partitions"]
         assert (row["lag"], row["lag_time_s"] > 0) == (6, True)
-    with member(cluster, group_id, topic):
-        night.log("starting at the committed offset 4")
+    with member(cluster, group_id, topic) as again:  # the line comes with a poll
+        line = "starting at the committed offset 4"
+        wait_until(lambda: again.poll(50).count() >= 0 and night.has_logged("INFO", line), 60, "the line")
 
 
 def test_7_why_does_the_group_rebalance(night: Night, cluster: Cluster, topic: str, group_id: str) -> None:
@@ -262,7 +267,7 @@ def test_7_why_does_the_group_rebalance(night: Night, cluster: Cluster, topic: s
                 "another rebalance",
             )
             assert first.metrics()[_COORDINATOR]["rebalance-latency-max"] > 0
-            night.log("rebalance finished after .* joined: .*the-new-one.* Reason: ")
+            night.log("INFO", "rebalance finished after .* joined: .*the-new-one.* Reason: ")
             clients = {one["client_id"] for one in night.group(group_id)["members"]}
             assert clients == {"the-member", "the-new-one"}
 
@@ -278,7 +283,7 @@ def test_8_do_its_commits_arrive(night: Night, cluster: Cluster, proxy: KafkaPro
         wait_until(
             lambda: consumer.poll(50).count() == 0 and consumer.metrics()[_COORDINATOR]["commit-failed-total"], 60, "it"
         )
-        night.log("commit failed: ")
+        night.log("ERROR", "commit failed: ")
         assert consumer.health().since_commit_s is None
         (row,) = json.loads(night.command("groups", "watch", group_id, "--count", "1", "--json"))["partitions"]
         assert row["lag"] in (0, None), "the proxy has changed the answer alone: the broker has stored the offset"
@@ -298,7 +303,7 @@ def test_9_is_a_record_the_cause(night: Night, cluster: Cluster, topic: str) -> 
     with KafkaConsumer(topic, bootstrap_servers=servers, on_record_error="skip", **settings) as consumer:
         assert [record.value for record in read(consumer, 2)] == [b"0", b"2"]
         assert consumer.metrics()[_FETCHES]["records-skipped-total"] == 1
-        night.log(rf"skipped a record: .*{topic}.* at offset 1")
+        night.log("WARNING", rf"skipped a record: .*{topic}.* at offset 1")
     with KafkaConsumer(topic, bootstrap_servers=servers, **settings) as consumer:
         read(consumer, 1)
         with pytest.raises(Exception, match="offset 1"):
@@ -314,7 +319,7 @@ def test_10_does_a_transaction_hold_readers_back(night: Night, cluster: Cluster,
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(topic, b"open").get(60)
-        night.log(f"transactional id {group_id}: producer id")
+        night.log("INFO", f"transactional id {group_id}: producer id")
         with KafkaConsumer(
             topic, bootstrap_servers=servers, isolation_level="read_committed", auto_offset_reset="earliest"
         ) as consumer:

@@ -22,6 +22,8 @@ DOCS = PACKAGE.parent / "docs" / "observability.md"
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _MADE = re.compile(r'(?:logging\.getLogger|\bLog)\(\s*(__name__|"(pyconsumer\.[^"]*)")')
 _CALLED = re.compile(r"\b(?:_log|log)\.(debug|info|warning|error|exception)\b")
+_COMPUTED = re.compile(r"\b(?:_log|log)\.log\(")  # with a level that the module names elsewhere
+_LEVEL = re.compile(r"\blogging\.(DEBUG|INFO|WARNING|ERROR)\b")
 #: Logs by the logs of others.
 _BORROWED = {"consumer/coordinator": "pyconsumer.consumer.coordinator"}
 _GROUPED = ("pyconsumer.broker.",)
@@ -39,6 +41,7 @@ def in_the_tree() -> dict[str, set[str]]:
         else:
             name = _BORROWED.get(place.parent.as_posix(), "")
         levels = {"ERROR" if level == "exception" else level.upper() for level in _CALLED.findall(text)}
+        levels |= set(_LEVEL.findall(text)) if _COMPUTED.search(text) else set()
         if name and levels:
             name = next((f"{group}*" for group in _GROUPED if name.startswith(group)), name)
             found.setdefault(name, set()).update(levels)

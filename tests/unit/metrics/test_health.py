@@ -12,6 +12,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +28,7 @@ from pyconsumer.compat import aiokafka, kafka
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
 from pyconsumer.errors import IllegalStateError, KafkaError, WakeupError
 from pyconsumer.log_fields import shown_error
-from pyconsumer.metrics import ConsumerHealth
+from pyconsumer.metrics import ConsumerHealth, ProducerHealth
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from pyconsumer.testing import AsyncMockConsumer, AsyncMockProducer, MockConsumer, MockProducer, RunningClock
@@ -354,6 +356,17 @@ def test_health_on_an_event_loop_from_another_thread(brokers: str) -> None:
         assert not producer.health().is_alive()
 
     asyncio.run(work())
+
+
+def test_the_page_has_all_attributes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "observability.md").read_text(encoding="utf-8")
+    table = page.split("| attributes | of | about |")[1].split("\n\n")[0]
+    shown: dict[str, list[str]] = {"consumer": [], "producer": []}
+    for names, owner in re.findall(r"^\| (`.+?`) \| (both|consumer|producer) \|", table, re.M):
+        for one in shown if owner == "both" else (owner,):
+            shown[one] += re.findall(r"`(\w+)`", names)
+    assert sorted(shown["consumer"]) == sorted(field.name for field in fields(ConsumerHealth))
+    assert sorted(shown["producer"]) == sorted(field.name for field in fields(ProducerHealth))
 
 
 def test_the_health_of_mocks() -> None:
