@@ -9,10 +9,13 @@ import base64
 import json
 import os
 import socket
+import ssl
 import statistics
 import time
 import unicodedata
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +33,7 @@ from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from pyconsumer.settings.jaas import parse_jaas
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
+from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
 GOOD = b"\0alice\0alice-secret"
@@ -149,6 +153,54 @@ def test_half_open_connections_keep_nobody_out(
     finally:
         for each in opened:
             each.close()
+
+
+def test_half_open_tls_up_to_the_most_connections(certificates: Certificates) -> None:
+    most = 20
+    trusting = ssl.create_default_context(cafile=str(certificates.ca_pem))
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        listeners=("SSL",),
+        ssl_certfile=certificates.server_pem,
+        config={"max.connections": most, "pyconsumer.login.timeout.ms": 5000},
+    ) as cluster:
+        host, _, port = cluster.address("SSL").rpartition(":")
+
+        def connect() -> socket.socket:
+            return socket.create_connection((host, int(port)), 20)
+
+        def is_served() -> bool:
+            try:
+                with RawClient(cluster.address("SSL"), timeout_s=20, tls=trusting) as client:
+                    return bool(client.request(MetadataRequest([])).brokers)
+            except OSError:
+                return False
+
+        with ExitStack() as stack:
+            present = stack.enter_context(RawClient(cluster.address("SSL"), timeout_s=20, tls=trusting))
+            assert present.request(MetadataRequest([])).brokers
+            half_open = [stack.enter_context(connect()) for _ in range(most - 1)]
+            for each in half_open[::2]:
+                each.sendall(b"\x16\x03\x01\x02\x00")  # the beginning of a handshake
+            assert present.request(MetadataRequest([])).brokers  # it has accepted all of them
+            used_s = _used_s(cluster)
+            for _ in range(200):
+                with connect() as refused:
+                    assert refused.recv(1) == b""  # without any work of TLS
+            assert _used_s(cluster) - used_s < 200 * 0.005
+            assert present.request(MetadataRequest([])).brokers
+            half_open[0].close()
+            half_open[1].close()
+            wait_until(is_served, 4, "a place that was given back", 0.02)
+            assert half_open[2].recv(1) == b""  # its time for a login is over
+            wait_until(is_served, 20, "a place whose time was over")
+            assert present.request(MetadataRequest([])).brokers
+
+
+def _used_s(cluster: EmbeddedCluster) -> float:
+    """Return the processor time of the broker's process."""
+    fields = Path(f"/proc/{cluster.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_many_logins_by_scram_that_are_left_in_the_middle(secured: EmbeddedCluster) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import pytest
 
-from pyconsumer import KafkaAdminClient
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from pyconsumer.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import AuthenticationError, Errors
@@ -19,6 +22,7 @@ from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from pyconsumer.structs import TopicPartition
+from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.java import tools
 from tests.support.process import wait_until
@@ -119,6 +123,52 @@ def test_a_user_from_the_start_logs_in_by_each_mechanism(secured: EmbeddedCluste
             pytest.raises(AuthenticationError),
         ):
             admin.list_topics()
+
+
+@pytest.fixture(scope="module", params=["SASL_PLAINTEXT", "SASL_SSL"])
+def with_rules(request: pytest.FixtureRequest, certificates: Certificates) -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        users={"alice": "alice-secret"},
+        acls=["alice: ALL topic *", "alice: READ group *"],
+        listeners=(request.param,),
+        ssl_certfile=certificates.server_pem,
+        config={"group.initial.rebalance.delay.ms": 0},
+    ) as made:
+        yield made
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_librdkafka_and_our_clients_log_in_by_librdkafkas_settings(
+    with_rules: EmbeddedCluster, certificates: Certificates, mechanism: str
+) -> None:
+    library, topic = pytest.importorskip("confluent_kafka"), mechanism.lower()
+    login = with_rules.login("alice", mechanism=mechanism, style="librdkafka")
+    if login["security.protocol"] == "SASL_SSL":
+        login["ssl.ca.location"] = str(certificates.ca_pem)
+    reading = login | {"group.id": topic, "auto.offset.reset": "earliest"}
+    with KafkaProducer(login | {"sasl.mechanisms": login["sasl.mechanism"]}) as ours:  # its other name of it
+        ours.send(topic, b"ours").result(60)
+    failures = []
+    theirs = library.Producer(login)
+    theirs.produce(topic, b"theirs", on_delivery=lambda error, _: failures.append(error))
+    assert theirs.flush(60) == 0
+    assert failures == [None]
+    consumer = library.Consumer(reading)
+    consumer.subscribe([topic])
+    found: set[bytes] = set()
+    while len(found) < 2:
+        message = consumer.poll(60)
+        assert message is not None
+        assert message.error() is None, message.error()
+        found.add(message.value())
+    consumer.close()
+    with KafkaConsumer(topic, reading | {"group.id": f"{topic}-ours"}) as ours_too:
+        read = {record.value for record in islice(ours_too, 2)}
+    assert read == found == {b"ours", b"theirs"}
+    errors: list[object] = []
+    wrong = library.Producer(login | {"sasl.password": "wrong", "error_cb": errors.append})
+    wait_until(lambda: wrong.poll(0.1) == 0 and any(error.code() == -169 for error in errors), 60, "its refusal")
 
 
 def test_messages_without_headers_after_version_0_of_the_handshake(secured: EmbeddedCluster) -> None:

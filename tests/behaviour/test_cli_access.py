@@ -56,18 +56,39 @@ def test_rules_are_added_listed_and_removed(here: Here, tmp_path: Path) -> None:
         "",
     )
     assert here("acls", "list") == (0, "", "there are no such rules\n")
+    assert here("acls", "list", "--json") == (0, "", "")
     (tmp_path / "rules").write_text(f"# who may do what\n\n{denial}\nalice: READ group billing\n")
     status, out, _ = here("acls", "add", rule, f"@{tmp_path / 'rules'}")
     assert (status, len(out.splitlines())) == (0, 4)
     assert here("acls", "add", "alice: READ topic orders") == (0, "present: alice: READ topic orders\n", "")
     status, out, _ = here("acls", "list", "--json", "--type", "topic", "--name", "orders-new")
-    assert [json.loads(line)["rule"] for line in out.splitlines()] == [denial]
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {
+            "rule": denial,
+            "principal": "User:eve",
+            "permission": "DENY",
+            "operation": "ALL",
+            "resource_type": "topic",
+            "name": "orders",
+            "pattern_type": "prefixed",
+            "host": "10.0.0.7",
+        }
+    ]
     status, out, _ = here("acls", "list", "--user", "alice")
     assert "User:alice\tALLOW\tREAD\tgroup\tbilling\tliteral\t*" in out
     assert here("acls", "remove", denial, "--dry-run")[1] == f"would remove: {denial}\n"
     status, out, _ = here("acls", "remove", rule, denial, "bob: READ topic x", "alice: READ group billing", "--json")
     assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["removed"] * 3 + ["absent", "removed"]
     assert here("acls", "list") == (0, "", "there are no such rules\n")
+
+
+def test_lists_of_a_cluster_without_any(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    settings = tmp_path / "client.properties"
+    with EmbeddedCluster(data_dir=":memory:", acls=[], config={"super.users": "User:ANONYMOUS"}) as cluster:
+        settings.write_text(f"bootstrap.servers={cluster.bootstrap_servers}\n")
+        for command in ("acls", "quotas", "users"):
+            assert _run([command, "list", "--json", "--config", str(settings)]) == 0
+            assert capfd.readouterr() == ("", "")
 
 
 def test_mistakes_with_rules(here: Here, tmp_path: Path) -> None:
@@ -87,6 +108,7 @@ def test_quotas_are_set_listed_and_removed(here: Here) -> None:
         "",
     )
     assert here("quotas", "list") == (0, "", "there are no such quotas\n")
+    assert here("quotas", "list", "--json") == (0, "", "")
     assert here("quotas", "set", *alice, "producer_byte_rate=1e6", "request_percentage=12.5")[0] == 0
     assert here("quotas", "set", *alice, "producer_byte_rate=1e6")[1].startswith("present: ")
     assert here("quotas", "set", "--default-ip", "connection_creation_rate=100")[0] == 0
@@ -124,6 +146,13 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
     assert here("users", "set", "carol", *given) == (0, "created carol (SCRAM-SHA-512)\n", "")
     _, out, _ = here("users", "set", "carol", *given, "--iterations", "8192", "--json")
     assert json.loads(out) == {"outcome": "changed", "user": "carol", "mechanism": "SCRAM-SHA-512"}
+    status, out, _ = here("users", "list", "carol", "--json")
+    assert (status, [json.loads(line) for line in out.splitlines()]) == (
+        0,
+        [{"user": "carol", "mechanism": "SCRAM-SHA-512", "iterations": 8192}],
+    )
+    status, out, _ = here("users", "list", "--json")
+    assert (status, {json.loads(line)["user"] for line in out.splitlines()}) == (0, {"admin", "carol"})
     _, out, _ = here("users", "list", "carol")
     assert out.splitlines()[1] == "carol\tSCRAM-SHA-512\t8192"
     login = secured.login("admin", mechanism="SCRAM-SHA-512") | {
@@ -135,6 +164,8 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
     assert here("users", "delete", "carol", "--dry-run")[1] == "would delete carol (SCRAM-SHA-512)\n"
     assert here("users", "delete", "carol") == (0, "deleted carol (SCRAM-SHA-512)\n", "")
     assert here("users", "delete", "carol") == (1, "", "Error: there is no SCRAM user 'carol'\n")
+    status, out, err = here("users", "list", "carol", "--json")
+    assert (status, out) == (1, ""), err
     (tmp_path / "empty").write_text("\n")
     assert here("users", "set", "carol", "--password-file", str(tmp_path / "empty"))[0] == 2
 

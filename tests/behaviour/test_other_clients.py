@@ -5,20 +5,24 @@ Not part of a bare ``tox``, as they are fetched and compiled first: ``tox -e cli
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tests.support.clients as programs
+from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.broker.ports import hold_port
+from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
-from tests.support.go import go_program
+from tests.support.go import franz_program, go_program
 from tests.support.java import VERSION, cache_folder, fetch_jars, properties
 from tests.support.process import GuardedProcess, run
 
@@ -94,6 +98,64 @@ def test_kafkajs(cluster: Cluster, topic_name: str, kafkajs: Path) -> None:
         "first": "5",
         "deleted": True,
     }
+
+
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_REFUSED = ("PLAIN", "wrong"), ("SCRAM-SHA-512", "wrong")
+
+
+@pytest.fixture(scope="module")
+def guarded(certificates: Certificates) -> Iterator[EmbeddedCluster]:
+    """Our broker, with users, tokens without a signature, and listeners with and without TLS."""
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        listeners=("SASL_PLAINTEXT", "SASL_SSL"),
+        users={"alice": "alice-secret"},
+        oauth={"unsecured": True},
+        acls=["alice: ALL topic *", "alice: ALL group *"],
+        ssl_certfile=certificates.server_pem,
+    ) as made:
+        yield made
+
+
+def _token(user: str) -> str:
+    now_s = int(time.time())
+    parts = ({"alg": "none"}, {"sub": user, "iat": now_s, "exp": now_s + 3600})
+    return "".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") + "." for part in parts)
+
+
+def _logins(guarded: EmbeddedCluster, certificates: Certificates, pairs: list[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return each login on the plain listener, then on the one with TLS."""
+    return [
+        {"address": guarded.address(listener), "mechanism": mechanism, "user": "alice", "password": password}
+        | ({"authority": str(certificates.ca_pem)} if listener == "SASL_SSL" else {})
+        for listener in ("SASL_PLAINTEXT", "SASL_SSL")
+        for mechanism, password in pairs
+    ]
+
+
+def _check_logins(command: list[str], topic: str, logins: list[dict[str, str]], cwd: Path | None = None) -> None:
+    done = run([*command, json.dumps({"topic": topic, "logins": logins})], cwd=cwd, timeout_s=240).check()
+    seen = json.loads(done.stdout)
+    for login, outcome in zip(logins, seen, strict=True):
+        if login["password"] == "wrong":
+            assert outcome.startswith("error: "), (login, outcome)
+            assert "authentication" in outcome.lower(), outcome
+        else:
+            assert outcome == login["mechanism"], (login, outcome)
+
+
+def test_kafkajs_logs_in(guarded: EmbeddedCluster, certificates: Certificates, topic_name: str, kafkajs: Path) -> None:
+    pairs = [("PLAIN", "alice-secret"), *((one, "alice-secret") for one in _SCRAM), *_REFUSED]
+    _check_logins(["node", "login.js"], topic_name, _logins(guarded, certificates, pairs), kafkajs)
+
+
+def test_franz_go_logs_in(guarded: EmbeddedCluster, certificates: Certificates, topic_name: str) -> None:
+    program = franz_program("login")
+    assert program is not None, "there is no Go"
+    pairs = [("PLAIN", "alice-secret"), *((one, "alice-secret") for one in _SCRAM), *_REFUSED]
+    logins = _logins(guarded, certificates, [*pairs, ("OAUTHBEARER", _token("alice"))])
+    _check_logins([str(program)], topic_name, logins)
 
 
 @pytest.fixture(scope="module")

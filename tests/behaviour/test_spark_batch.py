@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.acls import AclFilter
+from pyconsumer.admin import KafkaAdminClient, NewTopic
+from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.structs import TopicPartition
 from tests.support.cluster import Cluster
 from tests.support.spark_topics import TIME, Row, produce, reader, transact
@@ -268,3 +272,50 @@ def test_aborted_records_are_hidden_with_read_committed(spark: Any, apache: Clus
     # The last offset of each part may be a transaction's end, which is no record.
     cut = reader(spark, apache.bootstrap_servers, committed | {"maxRecordsPerPartition": 1}).load()
     assert cut.count() == 20
+
+
+#: A module of the user, which Spark copies to its executors.
+_PROVIDER = """
+import base64, json, os, time
+
+
+def token():
+    with open({seen!r}, "a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    now = int(time.time())
+    parts = ({{"alg": "none"}}, {{"sub": "spark", "iat": now, "exp": now + 3600}})
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*encoded, ""])
+"""
+
+
+def test_executors_get_tokens_by_a_provider_that_is_named_by_its_import_path(
+    spark: Any, tmp_path: Path, topic_name: str
+) -> None:
+    module, seen = tmp_path / "provider_of_executors.py", tmp_path / "seen"
+    module.write_text(_PROVIDER.format(seen=str(seen)))
+    spark.sparkContext.addPyFile(str(module))
+    with EmbeddedCluster(
+        data_dir=":memory:",
+        listeners=("SASL_PLAINTEXT", "PLAINTEXT"),
+        oauth={"unsecured": True},
+        acls=[f"spark: READ topic {topic_name}"],
+        config={"super.users": "User:ANONYMOUS"},
+    ) as guarded:
+        plain, address = guarded.address("PLAINTEXT"), guarded.address("SASL_PLAINTEXT")
+        with KafkaAdminClient(bootstrap_servers=plain) as admin:
+            admin.create_topics([NewTopic(topic_name, 2)])
+        produce(plain, topic_name, numbered(10, partitions=2))
+        login = {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.oauth.token.provider": "provider_of_executors:token",
+        }
+        frame = reader(spark, address, {"subscribe": topic_name, **login}).load()
+        assert values(frame) == [b"v%d" % number for number in range(10)]
+        with KafkaAdminClient(bootstrap_servers=plain) as admin:
+            admin.delete_acls([AclFilter()])
+        with pytest.raises(Exception, match=r"AuthorizationFailed"):
+            values(reader(spark, address, {"subscribe": topic_name, **login}).load())
+    asked = set(map(int, seen.read_text().split()))
+    assert asked - {os.getpid()}, "an executor has asked for a token"
