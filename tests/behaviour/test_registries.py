@@ -29,7 +29,10 @@ from pyconsumer.schemas import (
 )
 from tests.support.registries import KINDS, OTHER_REGISTRIES, OnALoop, Registries
 
-pytestmark = pytest.mark.embedded_only(reason="the registry is part of the embedded cluster")
+pytestmark = [
+    pytest.mark.embedded_only(reason="the registry is part of the embedded cluster"),
+    *([pytest.mark.timeout(900)] if OTHER_REGISTRIES else []),  # they are fetched first
+]
 
 _OURS, _SRFAKE, _APICURIO = "embedded", "srfake", "apicurio"
 _BOTH = (_SRFAKE, _APICURIO)
