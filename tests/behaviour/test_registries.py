@@ -375,13 +375,14 @@ def test_the_default_level(url: str) -> None:
 
 
 @judged_by(*_BOTH)
-def test_the_level_of_all_subjects(url: str) -> None:
+def test_the_level_of_all_subjects(url: str, subject: str) -> None:
+    _ask(url, "POST", f"/subjects/{subject}/versions", _INT)
     _, before = _ask(url, "GET", "/config")
     try:
         status, answer = _ask(url, "PUT", "/config", {"compatibility": "FULL"})
         assert (status, answer["compatibility"]) == (200, "FULL")
         assert _ask(url, "GET", "/config")[1]["compatibilityLevel"] == "FULL"
-        path = "/config/judged-no-level?defaultToGlobal=true"
+        path = f"/config/{subject}?defaultToGlobal=true"
         assert _ask(url, "GET", path)[1]["compatibilityLevel"] == "FULL"
     finally:
         _ask(url, "PUT", "/config", {"compatibility": before["compatibilityLevel"]})
@@ -495,8 +496,8 @@ _ERRORS: dict[str, tuple[str, str, Any, int, int, tuple[str, ...]]] = {
     "no mode": ("PUT", "/mode/judged", {"mode": "SIDEWAYS"}, 422, 42204, (_SRFAKE,)),
     "a subject for good at once": ("DELETE", "/subjects/judged?permanent=true", None, 404, 40405, ()),
     "a version for good at once": ("DELETE", "/subjects/judged/versions/1?permanent=true", None, 404, 40407, ()),
-    "no level of its own": ("GET", "/config/judged?defaultToGlobal=false", None, 404, 40408, (_APICURIO,)),
-    "no mode of its own": ("GET", "/mode/judged?defaultToGlobal=false", None, 404, 40409, (_APICURIO,)),
+    "no level of its own": ("GET", "/config/judged?defaultToGlobal=false", None, 404, 40408, ()),
+    "no mode of its own": ("GET", "/mode/judged?defaultToGlobal=false", None, 404, 40409, ()),
     "a check of an unknown version": (
         "POST",
         "/compatibility/subjects/judged/versions/77",
