@@ -36,9 +36,13 @@ from tests.support.share_groups import SHARE_CONFIG, ShareWorld
 from tests.support.spark import start_spark
 from tests.unit.protocol.records.helpers import Decoder, decoder_named
 
-#: Programs in Go and JavaScript fetch their clients from elsewhere: ``tox -e clients`` asks for them. ``tox -e gssapi``
-#: needs a KDC.
-_LANES = {"PYCONSUMER_OTHER_CLIENTS": "test_other_clients.py", "PYCONSUMER_GSSAPI": "test_gssapi.py"}
+#: Programs in Go and JavaScript fetch their clients from elsewhere: ``tox -e clients`` and ``tox -e registries``
+#: ask for them. ``tox -e gssapi`` needs a KDC.
+_LANES = {
+    "PYCONSUMER_OTHER_CLIENTS": "test_other_clients.py",
+    "PYCONSUMER_OTHER_REGISTRIES": "test_registry_clients.py",
+    "PYCONSUMER_GSSAPI": "test_gssapi.py",
+}
 collect_ignore = [name for variable, name in _LANES.items() if not os.environ.get(variable)]
 
 _RUN = uuid.uuid4().hex[:6]

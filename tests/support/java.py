@@ -184,7 +184,7 @@ def need_jars(version: str = VERSION) -> None:
 
 
 def fetch_jars(libs: Path, artifacts: Iterable[str], *, alone: bool = False) -> Path:
-    """Let Maven copy artifacts (``group:name:version``) into a folder, once, and return it.
+    """Let Maven copy artifacts (``group:name:version[:type:classifier]``) into a folder, once, and return it.
 
     Args:
         alone: without their dependencies.
@@ -196,9 +196,12 @@ def fetch_jars(libs: Path, artifacts: Iterable[str], *, alone: bool = False) -> 
             return libs
         with tempfile.TemporaryDirectory(dir=libs.parent) as folder:
             pom = Path(folder, "pom.xml")
+            tags = ("groupId", "artifactId", "version", "type", "classifier")
+            others = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>" if alone else ""
             dependencies = "".join(
-                "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
-                    *artifact.split(":")
+                "<dependency>{}<exclusions>{}</exclusions></dependency>".format(
+                    "".join(f"<{tag}>{part}</{tag}>" for tag, part in zip(tags, artifact.split(":"), strict=False)),
+                    others,
                 )
                 for artifact in artifacts
             )

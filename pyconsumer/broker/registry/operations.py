@@ -29,9 +29,13 @@ from pyconsumer.broker.registry.records import (
 )
 from pyconsumer.broker.registry.state import DEFAULT_CONTEXT, State, Version, context_of, qualified
 
-__all__ = ["MODES", "Operations", "Result"]
+__all__ = ["EVERYWHERE", "MODES", "Operations", "Result"]
 
 _FORMAT_NAMES: Final = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protobuf"}
+
+#: The prefix of the subjects of all contexts.
+EVERYWHERE: Final = ":*:"
+
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 _DEFAULT_LEVEL: Final = "BACKWARD"
 _DEFAULT_MODE: Final = "READWRITE"
@@ -112,11 +116,10 @@ class Operations:
             if (deleted or not version.deleted) and (not named or version.subject == subject)
         ]
 
-    def subjects(self, prefix: str | None, *, deleted: bool, deleted_only: bool) -> list[str]:
-        """Return the names of subjects. The prefix ``:*:`` stands for all contexts."""
-        prefix = prefix or ""
-        everywhere = prefix.startswith(":*:")
-        rest = prefix[3:] if everywhere else prefix
+    def subjects(self, prefix: str, *, deleted: bool, deleted_only: bool) -> list[str]:
+        """Return the names of subjects whose context is that of a prefix, or any context for :data:`EVERYWHERE`."""
+        everywhere = prefix.startswith(EVERYWHERE)
+        rest = prefix.removeprefix(EVERYWHERE)
         found = []
         for subject, versions in sorted(self._state.subjects.items()):
             alive = any(not version.deleted for version in versions.values())
@@ -146,9 +149,9 @@ class Operations:
     def contexts(self) -> list[str]:
         return sorted(self._state.contexts)
 
-    def all_schemas(self, prefix: str | None, *, deleted: bool, latest_only: bool) -> list[Version]:
+    def all_schemas(self, prefix: str, *, deleted: bool, latest_only: bool) -> list[Version]:
         found: list[Version] = []
-        for subject in self.subjects(prefix or ":*:", deleted=deleted, deleted_only=False):
+        for subject in self.subjects(prefix, deleted=deleted, deleted_only=False):
             versions = self._state.versions(subject, deleted=deleted)
             found += versions[-1:] if latest_only else versions
         return found

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pyconsumer.broker.registry.errors import RegistryError, RegistryErrors
 from pyconsumer.broker.registry.formats import TYPES
-from pyconsumer.broker.registry.operations import Operations, Result
+from pyconsumer.broker.registry.operations import EVERYWHERE, Operations, Result
 from pyconsumer.broker.registry.state import DEFAULT_CONTEXT, Version
 
 __all__ = ["Call", "Operation", "encode", "find"]
@@ -49,6 +49,11 @@ class Call(NamedTuple):
         """The subject in the query, by which a context is chosen."""
         found = self.query.get("subject")
         return found if found is None and self.context == DEFAULT_CONTEXT else self.within(found or "")
+
+    def prefix(self, default: str) -> str:
+        """Return the prefix of subjects in the query, in the context of the request."""
+        found = self.query.get("subjectPrefix", default)
+        return found if self.context == DEFAULT_CONTEXT else self.within(found.removeprefix(EVERYWHERE))
 
     def page(self, items: list[Any]) -> list[Any]:
         """Return the part of a list that ``offset`` and ``limit`` name."""
@@ -105,18 +110,13 @@ def _by_guid(operations: Operations, call: Call) -> Any:
 
 
 def _all_schemas(operations: Operations, call: Call) -> Any:
-    found = operations.all_schemas(
-        call.query.get("subjectPrefix"), deleted=call.flag("deleted"), latest_only=call.flag("latestOnly")
-    )
+    found = operations.all_schemas(call.prefix(""), deleted=call.flag("deleted"), latest_only=call.flag("latestOnly"))
     return call.page([version.to_json() for version in found])
 
 
 def _subjects(operations: Operations, call: Call) -> Any:
-    prefix = call.query.get("subjectPrefix")
-    if call.context != DEFAULT_CONTEXT:
-        prefix = call.within(prefix or "")
     only = call.flag("deletedOnly") or call.flag("deleted_only")
-    return call.page(operations.subjects(prefix, deleted=call.flag("deleted"), deleted_only=only))
+    return call.page(operations.subjects(call.prefix(EVERYWHERE), deleted=call.flag("deleted"), deleted_only=only))
 
 
 def _lookup(operations: Operations, call: Call) -> Any:

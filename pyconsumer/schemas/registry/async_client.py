@@ -215,7 +215,7 @@ class AsyncSchemaRegistryClient(RegistryDriver):
         """Return the subjects.
 
         Args:
-            subject_prefix: the beginning of their names. ``:*:`` stands for all contexts.
+            subject_prefix: the beginning of their names. ``:.name:`` stands for a context, empty for the default one.
             deleted: True includes deleted subjects.
             deleted_only: True returns deleted subjects alone.
             offset, limit: the part of the list. -1: no limit.

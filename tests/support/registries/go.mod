@@ -1,0 +1,5 @@
+module registries
+
+go 1.26.0
+
+require github.com/twmb/franz-go/pkg/sr v1.8.0
