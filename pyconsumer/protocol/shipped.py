@@ -22,7 +22,7 @@ import sys
 import tempfile
 from typing import Any, Final
 
-__all__ = ["FOLDER", "LIBRARIES", "load_shipped", "module_file", "use_shipped_libraries", "zip_of"]
+__all__ = ["FOLDER", "LIBRARIES", "load_shipped", "module_file", "need_library", "use_shipped_libraries", "zip_of"]
 
 FOLDER: Final = "pyconsumer/_compiled"
 LIBRARIES: Final = "pyconsumer/_libraries"
@@ -57,6 +57,17 @@ def use_shipped_libraries() -> bool:
     if path not in sys.path:
         sys.path.append(path)
     return True
+
+
+def need_library(name: str) -> None:
+    """Let this process import a library of the zip, unless it is installed."""
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # not even its parent is there
+        found = None
+    # A folder of that name is no library: Spark has its own jar on the path, with google/protobuf and no module in it.
+    if found is None or found.origin is None:
+        use_shipped_libraries()
 
 
 def load_shipped(name: str, archive: str) -> Any:

@@ -4,9 +4,9 @@
 ``pip install 'pyconsumer[jvm]'``. :func:`register` sends the package as a zip to the executors, which need not have it.
 
 The zip contains the package as source and as bytecode, with the compiled modules of this Python and platform
-(:mod:`pyconsumer.protocol.shipped`) and the library of the registry's client. Its ``pyconsumer/__init__.py`` begins
-with a few lines that prefer an installed pyconsumer of the same version. (Pickling the classes by value was tried:
-locks, and imports inside functions, break it.)
+(:mod:`pyconsumer.protocol.shipped`), the library of the registry's client and that of Protobuf. Its
+``pyconsumer/__init__.py`` begins with a few lines that prefer an installed pyconsumer of the same version. (Pickling
+the classes by value was tried: locks, and imports inside functions, break it.)
 
 State: facts found out about Java and Python, and the folders made for this process, each cached by its
 function. Only the process that made a folder removes it, at its end.
@@ -339,16 +339,43 @@ def _compiled_modules(root: Path) -> dict[str, bytes]:
     return found
 
 
+#: Parts of the libraries that no task uses.
+_UNUSED: Final = frozenset(
+    {
+        "__pycache__",
+        "compiler",
+        "contrib",
+        "json_format.py",
+        "json_format_benchmark.py",
+        "message_benchmark.py",
+        "proto_json.py",
+        "proto_text.py",
+        "testing_refleaks.py",
+    }
+)
+
+
 def _libraries() -> dict[str, bytes]:
-    """Return the sources of the registry client's library, for executors that lack it. None if it is not here."""
-    spec = find_spec("urllib3")
+    """Return the sources of libraries for executors that lack them. Of those that are not here, there are none."""
+    found = _library("urllib3")
+    if messages := _library("google.protobuf"):
+        # zipimport finds the namespace by an entry for its folder. An __init__.py would hide other google packages.
+        found |= {f"{LIBRARIES}/google/": b"", **messages}
+    return found
+
+
+def _library(name: str) -> dict[str, bytes]:
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError:
+        return {}
     if spec is None or not spec.origin or not os.path.isfile(spec.origin):
         return {}
-    root = Path(spec.origin).parent
+    root, above = Path(spec.origin).parent, name.replace(".", "/")
     return {
-        f"{LIBRARIES}/{path.relative_to(root.parent).as_posix()}": path.read_bytes()
+        f"{LIBRARIES}/{above}/{path.relative_to(root).as_posix()}": path.read_bytes()
         for path in sorted(root.rglob("*.py"))
-        if not {"contrib", "__pycache__"} & set(path.relative_to(root).parts) or path.name == "__init__.py"
+        if path.name == "__init__.py" or (path.name not in _UNUSED and not _UNUSED & set(path.relative_to(root).parts))
     }
 
 

@@ -1,4 +1,4 @@
-"""Protobuf as typed columns of Spark. Where it is read or written, the library ``protobuf`` is needed.
+"""Protobuf as typed columns of Spark. Executors without the library ``protobuf`` use that of the driver.
 
 Rules
 
@@ -8,7 +8,9 @@ Rules
 3. With ``value.schema`` and a registry each value is read as that message type, whatever type the path in the value
    names. The schema that it names is fetched for its format and its rules alone. Without a registry a record is a
    message alone.
-4. With a schema of the registry, a value of a message type with another full name is a bad row.
+4. With a schema of the registry, a value of a message type with another full name is a bad row. A task knows the
+   message type of the column's schema. Other schemas that values name must be parsed, by ``grpcio-tools`` if they are
+   text.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from pyconsumer.protocol.protobuf.files import (
     message_path,
     parse_file,
 )
+from pyconsumer.protocol.shipped import need_library
 from pyconsumer.schemas.protobuf.columns import ANY_PATH, ProtobufSide, path_of
 from pyconsumer.schemas.protobuf.deserializer import ProtobufDeserializer
 from pyconsumer.schemas.protobuf.parsing import parse_with_references
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from pyconsumer.spark.value_options import SideOptions
 
 __all__ = ["ProtobufFormat"]
+
+_LIBRARY = "google.protobuf"
 
 
 class ProtobufFormat(RegistryFormat):
@@ -106,18 +111,39 @@ class ProtobufFormat(RegistryFormat):
             if settled.is_bare:
                 return BareRows(message_program(message_plan(reader, layout)))
             name = None if settled.schema_id is None else reader.full_name
-            return ProtobufSide(reader, layout, MessageField(side), kept_loader(registry, _paths, name))
+            own = (name, settled.schema_id, tuple(message_path(reader)), side)
+            return ProtobufSide(reader, layout, MessageField(side), kept_loader(registry, _paths, *own))
 
         return LayoutColumns(side, layout, rows)
 
 
-def _paths(client: Any, name: str | None) -> Callable[[Any], tuple[int, ...]]:
-    """Return the function that finds the path of a message type in a schema. Without a name each path is read."""
+def _paths(
+    client: Any, name: str | None, schema_id: int | None, path: tuple[int, ...], side: str
+) -> Callable[[Any], tuple[int, ...]]:
+    """Return the function that finds the path of a message type in a schema. Without a name each path is read.
+
+    Args:
+        client: of the registry.
+        name: the full name of the type.
+        schema_id: a schema in which its path is known.
+        path: that path.
+        side: ``"key"`` or ``"value"``.
+    """
     fetch = ProtobufDeserializer(None, None, client).fetch_writer
 
     def find(identity: Any) -> tuple[int, ...]:
         writer = fetch(identity)
-        return ANY_PATH if name is None else path_of(client, writer, identity, name)
+        if name is None:
+            return ANY_PATH
+        if identity == schema_id:
+            return path
+        try:
+            return path_of(client, writer, identity, name)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"it is not that of the column, {schema_id}, and this executor cannot parse it: {error}. Or give the"
+                f" .proto text of the column by the option {side}.schema, and this is not needed"
+            ) from None
 
     return find
 
@@ -126,6 +152,7 @@ def _set_of(text: str) -> bytes | None:
     """Return the ``FileDescriptorSet`` that a text is in base64. None if it is another form of a schema."""
     if not is_descriptor(text):
         return None
+    need_library(_LIBRARY)
     try:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
         from google.protobuf.message import DecodeError
@@ -149,6 +176,7 @@ def _text(files: bytes, given: SideOptions) -> str:
 
 def _class_in(settled: Settled) -> type[Any]:
     name, files = json.loads(settled.text)
+    need_library(_LIBRARY)
     try:
         return message_class(base64.b64decode(files), name)
     except SerializationError as error:

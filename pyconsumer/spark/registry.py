@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.protocol.shipped import use_shipped_libraries
+from pyconsumer.protocol.shipped import need_library
 from pyconsumer.spark.value_options import registry_settings
 
 if TYPE_CHECKING:
@@ -37,8 +36,7 @@ def kept_client(registry: Mapping[str, str]) -> SchemaRegistryClient:
 
 @functools.lru_cache(maxsize=16)
 def _client(key: _Key) -> SchemaRegistryClient:
-    if find_spec("urllib3") is None:
-        use_shipped_libraries()
+    need_library("urllib3")
     try:
         from pyconsumer.schemas import SchemaRegistryClient
     except ImportError as error:

@@ -1,6 +1,7 @@
 """A standalone cluster of Spark: Master and Worker are processes, and four executors work at once.
 
-Nothing of pyconsumer is installed beside the executors. Two of them are usual ones. The Python of the third has another
+Nothing of pyconsumer is installed beside the executors. The driver's worker, which plans, has what parses Protobuf and
+checks JSON. Two of them are usual ones. The Python of the third has another
 ABI. The fourth may run no file from its folders (``noexec``). All work in one folder that is ``noexec``, if this system
 lets the tests mount one, so that the usual ones take the compiled decoders from their temporary folders.
 
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +45,13 @@ ROOT = Path(__file__).parents[2]
 EXECUTORS = 4
 RECORDS = 40
 ODD_ABI = ".cpython-399-odd.so"
-SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]}'
+SCHEMAS = {
+    "avro": '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "int"}]}',
+    "json": '{"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}',
+    "protobuf": 'syntax = "proto3"; message R { optional int32 x = 1; }',
+}
+#: A later version, whose values the executors meet, too.
+NEWER = 'syntax = "proto3"; message Other {} message R { optional int32 x = 1; int32 y = 2; }'
 
 #: The Python of the executors. Their folders end with their numbers.
 _PYTHON = """#!/bin/sh
@@ -51,6 +59,8 @@ export TMPDIR=<tmp>/$(basename "$PWD")
 case "$PWD" in
 */app-*/2) exec <python> -S <odd> "$@" ;;
 */app-*/3) export TMPDIR="$PWD" ;;
+*/app-*) ;;
+*) export PYTHONPATH="$PYTHONPATH:<parsers>" ;;
 esac
 mkdir -p "$TMPDIR"
 exec <python> -S "$@"
@@ -77,10 +87,31 @@ _JOB = """
 from pyconsumer.spark import check
 for found in check(spark):
     print("executor", found.records, found.avro, found.has_registry_client, found.reason)
-options = {"subscribe": <topic>, "kafka.bootstrap.servers": <servers>, "minPartitions": "8"}
-options |= {"value.format": "avro", "schema.registry.url": <registry>, "value.schema.id": "1"}
-frame = spark.read.format("pyconsumer").options(**options).load()
-print("typed", sorted(row.x for row in frame.select("value.x").collect()) == [*range(<records>)])
+brokers = {"kafka.bootstrap.servers": <servers>}
+values = {**brokers, "schema.registry.url": <registry>, "minPartitions": "8"}
+def numbers(topic, **more):
+    frame = spark.read.format("pyconsumer").options(**values, subscribe=topic).options(**more).load()
+    return frame.select("value")
+def right(frame):
+    return sorted(row.x for row in frame.select("value.x").collect()) == [*range(<records>)]
+for place, (form, schema) in enumerate(<schemas>.items()):
+    frame = numbers(form, **{"value.format": form, "value.schema.id": str(place + 1)})
+    print("typed", form, right(frame))
+    out = frame.write.format("pyconsumer").options(**brokers, topic=f"{form}-<run>")
+    out = out.options(**{"value.format": form, "value.schema": schema, "schema.registry.url": <registry>})
+    try:
+        out.mode("append").save()
+    except Exception as error:
+        print("not written", form, " ".join(str(error).split())[:9000])
+    else:
+        print("written", form, right(numbers(f"{form}-<run>", **{"value.format": form})))
+newer = {"value.format": "protobuf", "value.schema.id": "3"}
+try:
+    numbers("newer", **newer).collect()
+except Exception as error:
+    print("not parsed", " ".join(str(error).split())[:9000])
+given = {"value.format": "protobuf", "value.schema": <schemas>["protobuf"]}
+print("given", [row.x for row in numbers("newer", **given).select("value.x").collect()])
 spark.stop()
 """
 _CLASSIC = (
@@ -141,7 +172,17 @@ class World(NamedTuple):
         if self.has_noexec:
             (blocked,) = (one for one in executors if "failed to map segment" in one)
             assert blocked.startswith("pure pure True ")
-        assert "typed True" in said.splitlines()
+        lines = said.splitlines()
+        for form in SCHEMAS:
+            assert f"typed {form} True" in lines, said
+            assert (f"written {form} True" in lines) == (form != "json"), said
+        # What checks JSON is no pure Python, and neither is the compiler of Protobuf.
+        (unwritten,) = (line for line in lines if line.startswith("not written json"))
+        assert "pip install pyconsumer[json-schema]" in unwritten
+        (unparsed,) = (line for line in lines if line.startswith("not parsed"))
+        for part in ("that of the column, 3", "needs grpcio-tools: pip install pyconsumer[protobuf]", "value.schema"):
+            assert part in unparsed
+        assert "given [7]" in lines
 
 
 def _can_mount(folder: Path) -> bool:
@@ -170,7 +211,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     work, odd, python = folder / "work", folder / "odd.py", folder / "python"
     work.mkdir()
     odd.write_text(fill(_ODD, abi=ODD_ABI))
-    script = _PYTHON.replace("<python>", sys.executable).replace("<odd>", str(odd)).replace("<tmp>", str(folder / "t"))
+    parsers = _linked(folder / "parsers", "google", "grpc", "grpc_tools", "jsonschema_rs")
+    script = (
+        _PYTHON.replace("<parsers>", str(parsers))
+        .replace("<python>", sys.executable)
+        .replace("<odd>", str(odd))
+        .replace("<tmp>", str(folder / "t"))
+    )
     python.write_text(script)
     python.chmod(0o755)
     environment = {
@@ -200,11 +247,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             EmbeddedCluster(data_dir=":memory:", schema_registry=True) as cluster,
             SchemaRegistryClient(cluster.schema_registry_url) as client,
         ):
-            assert client.register_schema("any", Schema(SCHEMA)) == 1
-            rows = [Row(b"\0\0\0\0\1" + bytes([2 * number])) for number in range(RECORDS)]
-            produce(cluster.bootstrap_servers, "numbers", rows)
+            for place, (form, schema) in enumerate(SCHEMAS.items()):
+                assert client.register_schema(f"any-{form}", Schema(schema, form.upper())) == place + 1
+                rows = [Row(bytes([0, 0, 0, 0, place + 1]) + _bytes(form, number)) for number in range(RECORDS)]
+                produce(cluster.bootstrap_servers, form, rows)
+            assert client.register_schema("newer", Schema(NEWER, "PROTOBUF")) == 4
+            produce(cluster.bootstrap_servers, "newer", [Row(b"\0\0\0\0\4\2\2\x08\7")])  # the path [1]
             values = {
-                "topic": "numbers",
                 "servers": cluster.bootstrap_servers,
                 "registry": cluster.schema_registry_url,
             }
@@ -214,20 +263,37 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             process.stop()
 
 
-def _program(text: str, world: World, **more: str) -> str:
-    return fill(text.replace("<records>", str(RECORDS)), root=str(ROOT), **world.values, **more)
+def _bytes(form: str, number: int) -> bytes:
+    made = {"avro": bytes([2 * number]), "json": b'{"x": %d}' % number, "protobuf": bytes([0, 8, number])}
+    return made[form]
+
+
+def _linked(folder: Path, *names: str) -> Path:
+    """A folder of packages that are installed here."""
+    folder.mkdir()
+    for name in names:
+        spec = find_spec(name)
+        assert spec is not None
+        (place,) = spec.submodule_search_locations or ()
+        (folder / name).symlink_to(place)
+    return folder
+
+
+def _program(text: str, world: World, run: str, **more: str) -> str:
+    text = text.replace("<records>", str(RECORDS)).replace("<schemas>", repr(SCHEMAS)).replace("<run>", run)
+    return fill(text, root=str(ROOT), **world.values, **more)
 
 
 def test_a_classic_session(world: World, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(_program(_CLASSIC, world, master=world.master))
+    script.write_text(_program(_CLASSIC, world, "classic", master=world.master))
     environment = {**world.environment, "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     world.check(run_in(environment, script, tmp_path))
 
 
 def test_over_spark_connect(world: World, tmp_path: Path) -> None:
     server_script, script = tmp_path / "server.py", tmp_path / "client.py"
-    server_script.write_text(_program(_SERVER, world, master=world.master))
+    server_script.write_text(_program(_SERVER, world, "connect", master=world.master))
     lines: list[str] = []
     command = [sys.executable, "-S", str(server_script)]
     server = GuardedProcess(command, on_line=lines.append, env=world.environment, cwd=tmp_path)
@@ -235,7 +301,7 @@ def test_over_spark_connect(world: World, tmp_path: Path) -> None:
         wait_until(lambda: any(line.startswith("port ") for line in lines) or not server.running, 300, "a port")
         assert server.running, server.stderr
         (line,) = (line for line in lines if line.startswith("port "))
-        script.write_text(_program(_CLIENT, world, url=f"sc://127.0.0.1:{line.split()[1]}"))
+        script.write_text(_program(_CLIENT, world, "connect", url=f"sc://127.0.0.1:{line.split()[1]}"))
         world.check(run_in({"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, script, tmp_path))
     finally:
         server.stop()

@@ -293,8 +293,8 @@ def message_class(descriptor_set: bytes, name: str) -> type[Any]:
         from google.protobuf.descriptor_pool import DescriptorPool
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
-    except ImportError:
-        raise ConfigurationError("Protobuf needs protobuf: pip install pyconsumer[protobuf]") from None
+    except ImportError as error:
+        raise ConfigurationError(f"Protobuf needs protobuf: pip install pyconsumer[protobuf] ({error})") from None
     pool = DescriptorPool()
     added: set[str] = set()
     try:
