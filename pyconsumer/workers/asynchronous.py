@@ -306,7 +306,7 @@ class AsyncWorkers(WorkersBase):
         """
         assert self._batch is not None
         if self._batch.form == "arrow":
-            return table_of([one.record for one in batch.tasks])
+            return table_of(batch.tasks)
         if self._deserialization is None:
             return [one.record for one in batch.tasks]
         outcomes: list[Any] = []

@@ -317,7 +317,7 @@ class Workers(WorkersBase):
             return self.deserialized(task)
         assert self._batch is not None
         if self._batch.form == "arrow":
-            return table_of([one.record for one in task.tasks])
+            return table_of(task.tasks)
         outcomes: list[Any] = []
         for one in task.tasks:
             try:

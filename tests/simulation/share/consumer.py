@@ -228,7 +228,7 @@ class Consumer:
             client.cut("the consumer is closed")
 
     def _ask_metadata(self) -> float:
-        """Do what the network client does about metadata: ask for it when that is due. Return when it is due next."""
+        """Ask for metadata when that is due, as the network client does. Return when it is due next."""
         now = self.world.now
         if now < self._asked_at:
             return math.inf
@@ -361,7 +361,7 @@ class Consumer:
                 self._expect(delivery, offset, kind)
 
     def _implied(self) -> None:
-        """Note that the next call accepts what is left."""
+        """Note that the next call accepts the other records."""
         for place in self._seen:
             self.world.said[self.member_id, place].add(int(AcknowledgeType.ACCEPT))
         self._seen.clear()
@@ -373,7 +373,7 @@ class Consumer:
         self.pending[_place(delivery, offset), int(kind)] += 1
 
     def _look_after_held(self) -> None:
-        """Do what workers do before each poll."""
+        """Acknowledge and renew as workers do, before each poll."""
         world, draw, delegate = self.world, self.world.random, self.delegate
         self._say(lambda delivery: self._choose(delivery, None))
         self._settled()

@@ -1,6 +1,6 @@
 """Real share consumers, their heartbeats and their applications, with three real brokers on one clock, through faults.
 
-The brokers, what happens to them, and the rules of deliveries are those of :mod:`.members`. The members are
+The brokers, their faults, and the rules of deliveries are those of :mod:`.members`. The members are
 :class:`~.consumer.Consumer`: the code of ``KafkaShareConsumer`` down to its network client. So these rules are added
 
 8. A record comes out of a poll only while its member has it by a delivery of a leader, with the count of such a
@@ -8,7 +8,7 @@ The brokers, what happens to them, and the rules of deliveries are those of :mod
    while the application has it by a lock of the same leader.
 9. The outcome of each acknowledgement is reported once: to the callback, and by then to the commit. Without an error, a
    broker has confirmed it.
-10. A request says of a record what its application has said, or releases it. It calls no record a gap.
+10. A request acknowledges a record as its application has, or releases it. It calls no record a gap.
 """
 
 from __future__ import annotations

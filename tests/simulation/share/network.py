@@ -1,4 +1,4 @@
-"""The way of a share consumer's requests to the brokers, and what a ledger notes on the way.
+"""The way of a share consumer's requests to the brokers, and the notes of a ledger on the way.
 
 Connections are those of :mod:`tests.simulation.network`. Each has an end at the broker, to which share sessions belong.
 A broker notices the end of a connection late. Until then requests in flight still reach it.
