@@ -322,10 +322,14 @@ class ConsumersWorld(MembersWorld):
             consumer.unpause()
             for client in consumer.clients:
                 client.connected = True
-        for second in range(400):
+        left_s = 400
+        while left_s > 0:
             self.advance(1.0)
-            if not self._unfinished() and (second > 30 or not self._unreported()):
-                break
+            left_s -= 1
+            if not self._unfinished():
+                if not self._unreported():
+                    break
+                left_s = min(left_s, 30)
         self.check_end()
 
     def _unreported(self) -> list[str]:
