@@ -96,7 +96,10 @@ class Workers(WorkersBase):
         **settings: Unpack[WorkersSettings],
     ) -> None:
         if not isinstance(consumer, KafkaConsumer | KafkaShareConsumer):
-            raise ConfigurationError(f"Workers needs a KafkaConsumer, not {consumer!r}: AsyncWorkers has an event loop")
+            raise ConfigurationError(
+                f"Workers need a KafkaConsumer or a KafkaShareConsumer, not {consumer!r}. For those of asyncio use"
+                " AsyncWorkers"
+            )
         super().__init__(consumer, handle, **settings)
         if is_coroutine_function(handle):
             raise ConfigurationError(
