@@ -186,9 +186,7 @@ class WorkersBase:
                     "a share group has no offsets that a transaction could commit: exactly_once needs a consumer group"
                 )
         elif config.group_id is None:
-            raise ConfigurationError(
-                f"{self._name} need a consumer with a group_id, for the offsets of finished records"
-            )
+            raise ConfigurationError(f"{self._name} need a consumer with a group_id, to commit finished records")
         elif config.enable_auto_commit:
             raise ConfigurationError(
                 f"{self._name} need a consumer with enable_auto_commit=False: automatic commits would include records"
