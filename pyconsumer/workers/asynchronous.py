@@ -79,7 +79,10 @@ class AsyncWorkers(WorkersBase):
         **settings: Unpack[WorkersSettings],
     ) -> None:
         if not isinstance(consumer, AsyncKafkaConsumer | AsyncKafkaShareConsumer):
-            raise ConfigurationError(f"AsyncWorkers needs an AsyncKafkaConsumer, not {consumer!r}: Workers has threads")
+            raise ConfigurationError(
+                f"AsyncWorkers need an AsyncKafkaConsumer or an AsyncKafkaShareConsumer, not {consumer!r}. For those"
+                " without asyncio use Workers"
+            )
         self._idle: deque[asyncio.Future[None]] = deque()
         self._waking = False
         self._observers: list[asyncio.Future[None]] = []
@@ -306,7 +309,7 @@ class AsyncWorkers(WorkersBase):
         """
         assert self._batch is not None
         if self._batch.form == "arrow":
-            return table_of([one.record for one in batch.tasks])
+            return table_of(batch.tasks)
         if self._deserialization is None:
             return [one.record for one in batch.tasks]
         outcomes: list[Any] = []

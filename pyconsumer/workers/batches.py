@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyconsumer.consumer.arrow import arrow_columns
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import TopicPartition
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import Batch, Order, Retry
@@ -59,10 +58,11 @@ def tasks_of(task: Task) -> list[Task]:
     return task.tasks if isinstance(task, BatchTask) else [task]
 
 
-def table_of(records: Sequence[ConsumerRecord[Any, Any]]) -> pyarrow.Table:
-    """Return records as a table with the columns of ``poll_arrow``."""
+def table_of(tasks: Sequence[Task]) -> pyarrow.Table:
+    """Return the records of tasks as a table with the columns of the ``poll_arrow`` of their consumer."""
     import pyarrow as pa
 
+    records = [task.record for task in tasks]
     columns: dict[str, list[Any]] = {
         "topic": [record.topic for record in records],
         "partition": [record.partition for record in records],
@@ -72,7 +72,14 @@ def table_of(records: Sequence[ConsumerRecord[Any, Any]]) -> pyarrow.Table:
         "value": [record.value for record in records],
         "headers": [[{"key": name, "value": value} for name, value in record.headers] for record in records],
     }
-    return pa.table(columns, schema=arrow_columns(None, False).schema)
+    schema = arrow_columns(None, False).schema
+    if tasks[0].delivery_count is not None:
+        from pyconsumer.consumer.share.arrow import count_field
+
+        count = count_field()
+        schema = schema.append(count)
+        columns[count.name] = [task.delivery_count for task in tasks]
+    return pa.table(columns, schema=schema)
 
 
 class BatchSchedule(Schedule):

@@ -96,7 +96,10 @@ class Workers(WorkersBase):
         **settings: Unpack[WorkersSettings],
     ) -> None:
         if not isinstance(consumer, KafkaConsumer | KafkaShareConsumer):
-            raise ConfigurationError(f"Workers needs a KafkaConsumer, not {consumer!r}: AsyncWorkers has an event loop")
+            raise ConfigurationError(
+                f"Workers need a KafkaConsumer or a KafkaShareConsumer, not {consumer!r}. For those of asyncio use"
+                " AsyncWorkers"
+            )
         super().__init__(consumer, handle, **settings)
         if is_coroutine_function(handle):
             raise ConfigurationError(
@@ -317,7 +320,7 @@ class Workers(WorkersBase):
             return self.deserialized(task)
         assert self._batch is not None
         if self._batch.form == "arrow":
-            return table_of([one.record for one in task.tasks])
+            return table_of(task.tasks)
         outcomes: list[Any] = []
         for one in task.tasks:
             try:

@@ -179,19 +179,18 @@ class WorkersBase:
         if self._is_share:
             if order is not None:
                 raise ConfigurationError(
-                    f"a share group has no order among its members, so {self._name} on a share consumer need order=None"
+                    "a share group has no order among its members: set order=None (the default is 'key')"
                 )
             if exactly_once:
                 raise ConfigurationError(
                     "a share group has no offsets that a transaction could commit: exactly_once needs a consumer group"
                 )
         elif config.group_id is None:
-            raise ConfigurationError(
-                f"{self._name} needs a consumer with a group_id, for the offsets of finished records"
-            )
+            raise ConfigurationError(f"{self._name} need a consumer with a group_id, to commit finished records")
         elif config.enable_auto_commit:
             raise ConfigurationError(
-                f"{self._name} needs enable_auto_commit=False: automatic commits take records that are not finished"
+                f"{self._name} need a consumer with enable_auto_commit=False: automatic commits would include records"
+                " that are not finished"
             )
         if not callable(handle):
             raise ConfigurationError(f"the function must be callable, not {handle!r}")

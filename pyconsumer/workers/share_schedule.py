@@ -50,6 +50,10 @@ class _AcquiredTask(Task):
         self.delivery = delivery
         self.kind = AcknowledgeType.ACCEPT
 
+    @property
+    def delivery_count(self) -> int:
+        return self.delivery.delivery_count(self.record.offset)
+
     def settle_as(self, kind: AcknowledgeType) -> None:
         """Set the acknowledgement of it when it is done."""
         self.kind = kind

@@ -91,6 +91,11 @@ class Task:
         self.attempt = 0
         self.failed_at = 0
 
+    @property
+    def delivery_count(self) -> int | None:
+        """Return how often a share group has delivered the record, this time included. None in other groups."""
+        return None
+
     def begin(self) -> None:
         """Count an attempt."""
         self.attempt += 1

@@ -225,6 +225,25 @@ def test_records_that_cannot_be_deserialized_are_rejected_and_batches_are_accept
     assert is_empty(world, topic)
 
 
+@pytest.mark.parametrize("how", _HOW)
+def test_the_function_gets_tables_with_delivery_counts(world: ShareWorld, how: str) -> None:
+    topic = world.topic()
+    world.send(topic, [b"first"])
+    deliver_once(world, topic)
+    world.send(topic, [b"second"])
+    rows: list[dict[str, Any]] = []
+    schemas: list[Any] = []
+
+    def keep(table: Any) -> None:
+        schemas.append(table.schema)
+        rows.extend(table.to_pylist())
+
+    assert work(world, how, topic, keep, batch=Batch(max=5, wait_ms=50, form="arrow")).finished == 2
+    assert sorted((row["value"], row["delivery_count"]) for row in rows) == [(b"first", 2), (b"second", 1)]
+    with KafkaShareConsumer(topic, bootstrap_servers=world.servers, group_id=world.group) as member:
+        assert {member.poll_arrow().schema} == set(schemas)
+
+
 def test_stop_releases_the_other_records_and_sends_last_deliveries_to_the_dead_letters(world: ShareWorld) -> None:
     world.set_group(share_delivery_count_limit="2")
     topic, dead = world.topic(), world.topic()

@@ -25,13 +25,20 @@ from pyconsumer.structs import AcknowledgeType, TopicPartition
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["ShareColumns", "acknowledged_rows"]
+__all__ = ["ShareColumns", "acknowledged_rows", "count_field"]
 
 _COUNT: Final = "delivery_count"
 _NEEDED: Final = ("topic", "partition", "offset")
 
 Rows = dict[tuple[TopicPartition, AcknowledgeType], list[int]]
 """Offsets by partition and type."""
+
+
+def count_field() -> pyarrow.Field:
+    """Return the column of delivery counts."""
+    import pyarrow
+
+    return pyarrow.field(_COUNT, pyarrow.int32(), nullable=False)
 
 
 class ShareColumns:
@@ -58,9 +65,8 @@ class ShareColumns:
         import pyarrow
 
         self._pa: Any = pyarrow
-        count = pyarrow.field(_COUNT, pyarrow.int32(), nullable=False)
         known = self._columns.schema
-        self._schema = pyarrow.schema([count if name == _COUNT else known.field(name) for name in wanted])
+        self._schema = pyarrow.schema([count_field() if name == _COUNT else known.field(name) for name in wanted])
 
     def batch(self, deliveries: Sequence[Delivery]) -> pyarrow.RecordBatch:
         """Return the records of deliveries as one record batch."""

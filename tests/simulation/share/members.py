@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from pyconsumer.broker.share.sessions import SessionKey
+from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
@@ -40,12 +41,13 @@ from tests.simulation.share.world import BrokenRule
 from tests.unit.broker.brokers import Brokers
 from tests.unit.broker.share.support import Connection, acknowledging, fetching, heartbeat, produced
 
-__all__ = ["LIMIT", "MembersWorld", "play_members"]
+__all__ = ["GROUP", "LIMIT", "LOCK_S", "NODES", "TOPICS", "MembersWorld", "Place", "play_members"]
 
 LIMIT: Final = 4
-_GROUP: Final = "g"
-_NODES: Final = 3
-_LOCK_S: Final = 4.0
+TOPICS: Final = ("t", "u", "w")
+GROUP: Final = "g"
+NODES: Final = 3
+LOCK_S: Final = 4.0
 _BEAT_S: Final = 0.5
 _STEPS: Final = 70
 _FINAL: Final = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
@@ -53,7 +55,7 @@ _REJOINS: Final = (Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_MEMBER_EPOCH, Errors.
 #: Topic id and partition.
 _Shared = tuple[bytes, int]
 #: Topic id, partition and offset.
-_Place = tuple[bytes, int, int]
+Place = tuple[bytes, int, int]
 
 
 class _Link:
@@ -77,7 +79,7 @@ class Member:
         self.epoch = 0
         self.assigned: set[_Shared] = set()
         self.links: dict[int, _Link] = {}
-        self.held: dict[_Place, int] = {}
+        self.held: dict[Place, int] = {}
         self.stalled_until = 0.0
         self.is_gone = False
         self.is_unsure = self.is_beating = False
@@ -96,8 +98,8 @@ class Member:
         if coordinator is None:
             return
         self.is_beating = True
-        names = ["t", "u", "w"] if self.epoch == 0 or self.is_unsure else None
-        request = heartbeat(_GROUP, self.name, self.epoch, names)
+        names = list(TOPICS) if self.epoch == 0 or self.is_unsure else None
+        request = heartbeat(GROUP, self.name, self.epoch, names)
         world.call(Connection(world.brokers, coordinator), request, 1, self._on_beat, lost=self._on_lost_beat)
 
     def _on_lost_beat(self) -> None:
@@ -130,11 +132,11 @@ class Member:
         for node in list(self.links):
             link = self.links.pop(node)
             if not crash and world.random.random() < 0.5 and link.life == world.lives[node]:
-                link.connection.ask(acknowledging(_GROUP, self.name, -1, {}))
+                link.connection.ask(acknowledging(GROUP, self.name, -1, {}))
                 world.session_ended(self.name, node)
             world.connection_ended(self.name, link.connection)
         if not crash and coordinator is not None:
-            Connection(world.brokers, coordinator).ask(heartbeat(_GROUP, self.name, -1), 1)
+            Connection(world.brokers, coordinator).ask(heartbeat(GROUP, self.name, -1), 1)
 
     # --- sessions
 
@@ -176,7 +178,7 @@ class Member:
             link.partitions = set()
         acks = self._choose(link) if link.epoch and world.random.random() < 0.5 else {}
         request = fetching(
-            _GROUP,
+            GROUP,
             self.name,
             link.epoch,
             sorted(wanted - link.partitions),
@@ -198,9 +200,9 @@ class Member:
         acks = self._choose(link)
         if acks:
             renews = AcknowledgeType.RENEW in acks.values()
-            self._send(link, acknowledging(_GROUP, self.name, link.epoch, _as_acks(acks), renews=renews), acks)
+            self._send(link, acknowledging(GROUP, self.name, link.epoch, _as_acks(acks), renews=renews), acks)
 
-    def _choose(self, link: _Link) -> dict[_Place, AcknowledgeType]:
+    def _choose(self, link: _Link) -> dict[Place, AcknowledgeType]:
         world = self.world
         mine = sorted(place for place in self.held if world.leader(place[:2]) == link.node)
         if not world.is_draining:
@@ -211,7 +213,7 @@ class Member:
             del self.held[place]
         return chosen
 
-    def _send(self, link: _Link, request: Any, acks: dict[_Place, AcknowledgeType]) -> None:
+    def _send(self, link: _Link, request: Any, acks: dict[Place, AcknowledgeType]) -> None:
         world = self.world
         link.is_busy = True
         sent_epoch = link.epoch
@@ -247,7 +249,7 @@ class MembersWorld:
         self.is_draining = False
         self.brokers = Brokers(
             None,
-            _NODES,
+            NODES,
             forgetful=True,
             offsets_topic_num_partitions=1,
             offsets_topic_replication_factor=3,
@@ -256,9 +258,11 @@ class MembersWorld:
             share_coordinator_state_topic_min_isr=2,
             share_coordinator_snapshot_update_records_per_snapshot=7,
             group_share_min_session_timeout_ms=500,
+            group_share_min_heartbeat_interval_ms=500,
+            group_share_heartbeat_interval_ms=500,
             group_share_session_timeout_ms=3000,
             group_share_min_record_lock_duration_ms=1000,
-            group_share_record_lock_duration_ms=int(_LOCK_S * 1000),
+            group_share_record_lock_duration_ms=int(LOCK_S * 1000),
             group_share_delivery_count_limit=LIMIT,
             group_share_assignment_interval_ms=0,
             group_share_min_assignment_interval_ms=0,
@@ -266,19 +270,19 @@ class MembersWorld:
             replica_lag_time_max_ms=2000,
             min_insync_replicas=2,
         )
-        self.lives = dict.fromkeys(range(_NODES), 0)
+        self.lives = dict.fromkeys(range(NODES), 0)
         self.controller = self.brokers.controller
         self.controller.update_features({"share.version": 1})
-        self.controller.create_topic("t", 2, _NODES, {})
+        self.controller.create_topic("t", 2, NODES, {})
         for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
             self.controller.ensure_internal(name)
-        self.controller.group_configs[_GROUP] = {"share.auto.offset.reset": "earliest"}
-        self.stored: set[_Place] = set()
-        self.finals: set[_Place] = set()
-        self.maybe_final: set[_Place] = set()
-        self.limited: set[_Place] = set()
-        self.deliveries: dict[_Place, int] = defaultdict(int)
-        self.locks: dict[_Place, tuple[str, float, int, int]] = {}
+        self.controller.group_configs[GROUP] = {"share.auto.offset.reset": "earliest"}
+        self.stored: set[Place] = set()
+        self.finals: set[Place] = set()
+        self.maybe_final: set[Place] = set()
+        self.limited: set[Place] = set()
+        self.deliveries: dict[Place, int] = defaultdict(int)
+        self.locks: dict[Place, tuple[str, float, int, int]] = {}
         self.deleted: set[bytes] = set()
         self.sessions: dict[tuple[str, int], Connection] = {}
         self.unheard: set[Connection] = set()
@@ -306,8 +310,8 @@ class MembersWorld:
     def broken(self, text: str) -> None:
         raise BrokenRule("\n".join([*self.trace, text]))
 
-    def after(self, seconds: float, call: Callable[[], None]) -> None:
-        self.brokers.timer.schedule(self.now + seconds, call)
+    def after(self, seconds: float, call: Callable[[], object]) -> TimerHandle:
+        return self.brokers.timer.schedule(self.now + seconds, call)  # type: ignore[arg-type]
 
     def leader_of(self, topic: str, index: int) -> int | None:
         """Return the living leader of a partition, or None."""
@@ -331,7 +335,7 @@ class MembersWorld:
         answered: Callable[[Any], None],
         served: Callable[[Any], None] = lambda answer: None,
         lost: Callable[[], None] = lambda: None,
-        acks: dict[_Place, AcknowledgeType] | None = None,
+        acks: dict[Place, AcknowledgeType] | None = None,
         member: str = "",
     ) -> None:
         """Send a request that takes a while, and whose answer does. Either may be lost with the connection."""
@@ -354,10 +358,10 @@ class MembersWorld:
                 self.sessions[member, connection.node] = connection
             connection.send(request, version, on_served)
             if member:
-                waiting.append(self._session_of(connection, member))
+                waiting.append(self.session_of(connection, member))
 
         def on_served(answer: Any) -> None:
-            if waiting and self.acquired(answer) and self._session_of(connection, member) is not waiting[0]:
+            if waiting and self.acquired(answer) and self.session_of(connection, member) is not waiting[0]:
                 self.broken(f"rule 7: {member} gets records from broker {connection.node} in a session that has ended")
             served(answer)
             self.after(delay(), lambda: deliver(answer))
@@ -370,16 +374,16 @@ class MembersWorld:
 
         self.after(delay(), arrive)
 
-    def _session_of(self, connection: Connection, member: str) -> object:
+    def session_of(self, connection: Connection, member: str) -> object:
         """Return a member's present session with the broker of a connection, or None."""
         try:
-            return connection.broker.share_partitions.sessions.get(SessionKey(_GROUP, member))
+            return connection.broker.share_partitions.sessions.get(SessionKey(GROUP, member))
         except ShareSessionNotFoundError:
             return None
 
     # --- the ledger
 
-    def acquired(self, answer: Any) -> list[tuple[_Place, int]]:
+    def acquired(self, answer: Any) -> list[tuple[Place, int]]:
         return [
             ((bytes(topic.topic_id), partition.partition_index, offset), one.delivery_count)
             for topic in getattr(answer, "responses", ())
@@ -388,11 +392,11 @@ class MembersWorld:
             for offset in range(one.first_offset, one.last_offset + 1)
         ]
 
-    def maybe(self, acks: dict[_Place, AcknowledgeType]) -> None:
+    def maybe(self, acks: dict[Place, AcknowledgeType]) -> None:
         """Note acknowledgements that may take effect without an answer."""
         self.maybe_final |= {place for place, kind in acks.items() if kind in _FINAL}
 
-    def served(self, member: str, link: _Link, acks: dict[_Place, AcknowledgeType], answer: Any) -> None:
+    def served(self, member: str, link: _Link, acks: dict[Place, AcknowledgeType], answer: Any) -> None:
         """Check the work of a broker for a member."""
         node = link.node
         codes: dict[_Shared, int] = {}
@@ -416,7 +420,7 @@ class MembersWorld:
             if missing:
                 self.broken(f"rule 4: {missing} were acquired and not sent")
 
-    def _delivered(self, member: str, node: int, place: _Place, count: int) -> None:
+    def _delivered(self, member: str, node: int, place: Place, count: int) -> None:
         epoch = self._leader_epoch(place[:2])
         if place in self.finals:
             self.broken(f"rule 1: {place} was confirmed and is delivered again to {member}")
@@ -428,7 +432,7 @@ class MembersWorld:
         self.deliveries[place] += 1
         if count == LIMIT:
             self.limited.add(place)
-        self.locks[place] = (member, self.now + _LOCK_S, epoch, node)
+        self.locks[place] = (member, self.now + LOCK_S, epoch, node)
 
     def lose(self, connection: Connection) -> None:
         """Note that answers on a connection do not arrive any more."""
@@ -482,7 +486,7 @@ class MembersWorld:
             self.note(f"{member.name} stalls until {member.stalled_until:.2f}")
 
     def produce(self) -> None:
-        name = self.random.choice(sorted({"t", "u", "w"} & self.controller.topics.keys()))
+        name = self.random.choice(sorted({*TOPICS} & self.controller.topics.keys()))
         topic = self.controller.topics[name]
         index = self.random.randrange(len(topic.partitions))
         node = self.leader_of(name, index)
@@ -501,14 +505,14 @@ class MembersWorld:
 
     @property
     def is_whole(self) -> bool:
-        return len(self.brokers.alive) == _NODES and all(
-            len(state.isr) == _NODES for topic in self.controller.topics.values() for state in topic.partitions
+        return len(self.brokers.alive) == NODES and all(
+            len(state.isr) == NODES for topic in self.controller.topics.values() for state in topic.partitions
         )
 
     def kill(self) -> None:
         """Kill a broker for a while. Only from a cluster that is whole, else records are lost."""
         if self.is_whole:
-            node = self.random.randrange(_NODES)
+            node = self.random.randrange(NODES)
             self.note(f"broker {node} dies")
             self.lives[node] += 1
             self.brokers.kill(node)
@@ -531,14 +535,14 @@ class MembersWorld:
     def change_topics(self) -> None:
         if "u" not in self.controller.topics and self.random.random() < 0.5:
             self.note("the topic u is created")
-            self.controller.create_topic("u", 1, _NODES, {})
+            self.controller.create_topic("u", 1, NODES, {})
         elif "w" in self.controller.topics:
             self.note("the topic w is deleted")
             self.deleted.add(self.controller.topics["w"].topic_id)
             self.controller.delete_topic("w")
         else:
             self.note("the topic w is created")
-            self.controller.create_topic("w", 2, _NODES, {})
+            self.controller.create_topic("w", 2, NODES, {})
 
     def each(self, call: Callable[[Member], None]) -> None:
         member = self._member()
@@ -572,7 +576,7 @@ class MembersWorld:
     def _drain(self) -> None:
         self.note("from now on there are no faults")
         self.is_draining = True
-        for node in range(_NODES):
+        for node in range(NODES):
             self.restart(node)
         while len(self.members) < 2:
             self.join()
@@ -588,39 +592,51 @@ class MembersWorld:
     def _least_end(self) -> float:
         return max(member.stalled_until for member in self.members)
 
-    def _unfinished(self) -> list[_Place]:
+    def _unfinished(self) -> list[Place]:
         done = self.finals | self.maybe_final | self.limited
         return sorted(place for place in self.stored if place not in done and place[0] not in self.deleted)
 
     def check_end(self) -> None:
+        self.settle_end()
+        for member in self.members:
+            member.leave(crash=False)
+        self.advance(10)
+        self.check_gone()
+        self.brokers.stop()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.brokers.advance(seconds)
+
+    def settle_end(self) -> None:
+        """Check rule 5, and epochs and assignments of rule 6."""
         lost = self._unfinished()
         if lost:
             self.broken(f"rule 5: {lost} were neither delivered nor archived for a reason")
-        self.brokers.advance(10)  # sessions of members that have gone end
+        self.advance(10)  # sessions of members that have gone end
         before = {member.name: member.epoch for member in self.members}
-        self.brokers.advance(5)
+        self.advance(5)
         after = {member.name: member.epoch for member in self.members}
         if after != before:
             self.broken(f"rule 6: epochs rise though nothing changes: {before}, then {after}")
         everything = {
             (topic.topic_id, index)
             for name, topic in self.controller.topics.items()
-            if name in ("t", "u", "w")
+            if name in TOPICS
             for index in range(len(topic.partitions))
         }
         assigned = set().union(*(member.assigned for member in self.members))
         if assigned != everything:
             self.broken(f"rule 6: {sorted(everything ^ assigned)} are not assigned, or are though they are gone")
-        for member in self.members:
-            member.leave(crash=False)
-        self.brokers.advance(10)
+
+    def check_gone(self) -> None:
+        """Check that nothing is left of members that have gone (rule 6)."""
         for node, broker in self.brokers.alive.items():
             if len(broker.share_partitions.sessions) or len(broker.share_partitions):
                 self.broken(f"rule 6: broker {node} still has sessions or share partitions")
-        self.brokers.stop()
 
 
-def _as_acks(acks: dict[_Place, AcknowledgeType]) -> dict[_Shared, list[tuple[int, int, list[int]]]]:
+def _as_acks(acks: dict[Place, AcknowledgeType]) -> dict[_Shared, list[tuple[int, int, list[int]]]]:
     found: dict[_Shared, list[tuple[int, int, list[int]]]] = defaultdict(list)
     for place in sorted(acks):
         found[place[:2]].append((place[2], place[2], [int(acks[place])]))

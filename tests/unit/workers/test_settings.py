@@ -39,8 +39,8 @@ def test_pauses_double_up_to_the_longest() -> None:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"group_id": None}, "Workers needs a consumer with a group_id"),
-        ({"enable_auto_commit": True}, "Workers needs enable_auto_commit=False"),
+        ({"group_id": None}, "Workers need a consumer with a group_id"),
+        ({"enable_auto_commit": True}, "Workers need a consumer with enable_auto_commit=False"),
     ],
 )
 def test_a_consumer_that_does_not_fit_is_refused(more: Any, problem: str) -> None:
@@ -80,10 +80,10 @@ def test_a_function_that_a_process_cannot_get_is_refused() -> None:
 @pytest.mark.asyncio
 async def test_each_kind_of_workers_has_its_kind_of_consumer() -> None:
     settings: Any = {"group_id": "g", "enable_auto_commit": False, "bootstrap_servers": NOWHERE}
-    with KafkaConsumer(**settings) as consumer, pytest.raises(ConfigurationError, match="Workers has threads"):
+    with KafkaConsumer(**settings) as consumer, pytest.raises(ConfigurationError, match="without asyncio use Workers"):
         AsyncWorkers(consumer, print)  # type: ignore[arg-type]
     async with AsyncKafkaConsumer(**settings) as other:
-        with pytest.raises(ConfigurationError, match="AsyncWorkers has an event loop"):
+        with pytest.raises(ConfigurationError, match="use AsyncWorkers"):
             Workers(other, print)  # type: ignore[arg-type]
 
 
@@ -140,7 +140,7 @@ def test_workers_refuse_a_coroutine_function_that_nobody_would_await(handle: Any
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({}, "a share group has no order among its members"),
+        ({}, "no order among its members: set order=None"),
         ({"order": "key"}, "a share group has no order among its members"),
         ({"order": None, "exactly_once": True}, "exactly_once needs a consumer group"),
     ],
