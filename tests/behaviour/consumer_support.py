@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 import pyconsumer.consumer
-from pyconsumer import ConsumerRecord, KafkaConsumer, TopicPartition
+from pyconsumer import ConsumerRecord, KafkaAdminClient, KafkaConsumer, TopicPartition
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol import records
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
+from tests.support.process import wait_until
 from tests.support.proxy_rules import Rule
 from tests.support.raw_client import RawClient
 from tests.unit.protocol.records.helpers import Decoder
@@ -180,7 +181,14 @@ def check_damage(
 
 
 def read_to_end(servers: str, topic: str, partitions: int, isolation_level: str) -> list[bytes]:
-    """Return the values of a topic up to the end that a reader of this isolation level sees."""
+    """Return the values of a topic up to the end that a reader of this isolation level sees.
+
+    Transactions that were decided before count: Apache Kafka answers before it has written their markers.
+    """
+    if isolation_level == "read_committed":
+        with KafkaAdminClient(bootstrap_servers=servers) as admin:
+            decided = ("PrepareCommit", "PrepareAbort")
+            wait_until(lambda: not admin.list_transactions(states=decided), 60, "markers of transactions")
     chosen = [TopicPartition(topic, number) for number in range(partitions)]
     found: list[bytes] = []
     with KafkaConsumer(bootstrap_servers=servers, isolation_level=isolation_level) as consumer:

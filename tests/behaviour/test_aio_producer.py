@@ -293,7 +293,12 @@ async def test_the_admin_client(cluster: Cluster, topic: str, group_id: str) -> 
         )
         resource = ConfigResource("topic", topic)
         await admin.alter_configs({resource: {"retention.ms": "12345"}})
-        assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == "12345"
+        for _ in range(600):  # a broker of Apache Kafka reads the change a moment later
+            changed = (await admin.describe_configs([resource]))[resource]["retention.ms"].value
+            if changed == "12345":
+                break
+            await asyncio.sleep(0.05)
+        assert changed == "12345"
         assert resource in await admin.list_config_resources([resource.resource_type])
         assert await admin.list_group_offsets(group_id) == {}
     with pytest.raises(IllegalStateError, match="closed"):

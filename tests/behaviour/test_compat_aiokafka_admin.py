@@ -133,7 +133,11 @@ async def _alter_configs(package: ModuleType, admin: Any, shared: str, own: str)
     changed = await admin.alter_configs([resource("topic", own, {"segment.bytes": "2000000"})])
     wrong = await admin.alter_configs([resource("topic", own, {"retention.ms": "often"})])
     asked = dict.fromkeys(("retention.ms", "segment.bytes"))
-    after = await admin.describe_configs([resource("topic", own, asked)])
+    for _ in range(600):  # a broker of Apache Kafka reads the change a moment later
+        after = await admin.describe_configs([resource("topic", own, asked)])
+        if "2000000" in str(after):
+            break
+        await asyncio.sleep(0.05)
     return [changed, [each[:1] for each in wrong[0].resources], after]
 
 

@@ -20,6 +20,7 @@ from pyconsumer.errors import ConfigurationError, UnsupportedVersionError
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 from tests.support.kafka_python_names import NAMES
+from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 
 WITHIN_MS = 20_000
@@ -335,14 +336,17 @@ def test_results_have_the_same_shapes(package: ModuleType, cluster: Cluster, top
     )
     resource = admin_values.ConfigResource("topic", topic, {"retention.bytes": "1000000"})
     assert admin.alter_configs([resource]) == {"topic": {topic: "OK"}}
-    assert set(admin.describe_configs([admin_values.ConfigResource(kind, topic)])["topic"][topic]) == {
-        "retention.bytes"
-    }
+
+    def changed() -> set[str]:
+        return set(admin.describe_configs([admin_values.ConfigResource(kind, topic)])["topic"][topic])
+
+    # A broker of Apache Kafka reads the change a moment after the controller has made it.
+    wait_until(lambda: changed() == {"retention.bytes"}, 30, "the change is described")
     with pytest.raises(ValueError, match="nonsense"):
         admin.alter_configs([admin_values.ConfigResource(kind, topic, {"nonsense": "1"})])
     resource = admin_values.ConfigResource(kind, topic, ["retention.bytes"])
     assert admin.reset_configs([resource]) == {"topic": {topic: "OK"}}
-    assert admin.describe_configs([admin_values.ConfigResource(kind, topic)])["topic"][topic] == {}
+    wait_until(lambda: not changed(), 30, "the reset is described")
     with package.KafkaProducer(bootstrap_servers=servers) as producer:
         sent = producer.send(topic, b"value", key=b"key", headers=[("a", b"bc")]).get(timeout=10)
         assert (sent.serialized_key_size, sent.serialized_value_size, sent.serialized_header_size) == (3, 5, 3)
