@@ -215,6 +215,12 @@ def test_other_tokens_are_accepted(address: str, provider: TokenServer, accepted
         assert (response.error_code, response.auth_bytes) == (0, b"")
 
 
+def test_a_clock_may_be_off_by_the_skew(address: str, provider: TokenServer) -> None:
+    with RawClient(address, timeout_s=20) as raw:
+        response = begin(raw, first(provider.sign(claims(provider, nbf=soon(2)))))  # the skew is 2 s
+        assert (response.error_code, response.auth_bytes) == (0, b"")
+
+
 def test_our_client_and_javas_log_in_by_a_provider(address: str, provider: TokenServer, tmp_path: Any) -> None:
     login = {
         "bootstrap_servers": address,
