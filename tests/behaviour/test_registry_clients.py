@@ -132,9 +132,9 @@ def test_kafkajs(url: str, registry: SchemaRegistryClient, kafkajs: Path) -> Non
     schema_id = registry.register_schema("judged-protobuf", Schema(_PROTO, "PROTOBUF"))
     empty = ProtobufDeserializer(None, None, registry)(b"\0" + schema_id.to_bytes(4, "big") + b"\0", _CONTEXT)
     kind = type(empty)
-    as_avro = AvroSerializer(registry, _AVRO, conf=_conf("judged-avro"))(_ORDER, _CONTEXT)
-    as_json = JSONSerializer(_JSON, registry, conf=_conf("judged-json"))(_ORDER, _CONTEXT)
-    as_protobuf = ProtobufSerializer(kind, registry, _conf("judged-protobuf"))(kind(**_ORDER), _CONTEXT)
+    as_avro = AvroSerializer(registry, _AVRO, conf=_conf("judged-avro"))(_ORDER, _CONTEXT) or b""
+    as_json = JSONSerializer(_JSON, registry, conf=_conf("judged-json"))(_ORDER, _CONTEXT) or b""
+    as_protobuf = ProtobufSerializer(kind, registry, _conf("judged-protobuf"))(kind(**_ORDER), _CONTEXT) or b""
 
     values = [value.hex() for value in (as_avro, as_json, as_protobuf)]
     seen = _seen(["node", "program.js", url, "judged", *values], cwd=kafkajs)
