@@ -1,6 +1,6 @@
 """The client of a Schema Registry, blocking and for asyncio, on the embedded registry, and Confluent's client on it.
 
-What other registries can judge is in ``test_registries.py``.
+The calls that other registries can judge are in ``test_registries.py``.
 """
 
 from __future__ import annotations
