@@ -42,7 +42,7 @@ _PROTO = 'syntax = "proto3";\n\nmessage A {\n  int32 a = 1;\n}\n'
 
 
 def judged_by(*names: str) -> pytest.MarkDecorator:
-    """Mark a test with the registries of others that do what Confluent's documentation says of it."""
+    """Mark a test with the other registries that follow Confluent's documentation in it."""
     kinds = [kind for kind in KINDS if kind == _OURS or (OTHER_REGISTRIES and kind.partition("-")[0] in names)]
     return pytest.mark.parametrize("kind", kinds)
 
@@ -285,7 +285,7 @@ def test_a_reference_must_exist(client: SchemaRegistryClient, subject: str) -> N
 
 
 @judged_by(_APICURIO)
-def test_what_is_referred_to_is_not_deleted(client: SchemaRegistryClient, subject: str) -> None:
+def test_a_referenced_schema_is_not_deleted(client: SchemaRegistryClient, subject: str) -> None:
     name = f"E{next(_NUMBERS)}"
     client.register_schema(f"{subject}-e", Schema(f'{{"type":"enum","name":"{name}","symbols":["A"]}}'))
     outer = Schema(

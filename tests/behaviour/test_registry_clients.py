@@ -35,7 +35,7 @@ from tests.support.registries import FOLDER
 pytestmark = [
     pytest.mark.embedded_only(reason="the registry is part of the embedded cluster"),
     pytest.mark.slow,
-    pytest.mark.timeout(900),  # what they need is fetched first
+    pytest.mark.timeout(900),  # the clients are fetched first
 ]
 
 _ORDER = {"id": 7, "customer": "alice"}
@@ -93,12 +93,7 @@ def test_franz_go(url: str, registry: SchemaRegistryClient) -> None:
     program = go_program(FOLDER, "sr")
     assert program is not None, "there is no Go"
     registry.register_schema("franz-json", Schema(_JSON, "JSON"))
-    conf = {
-        "auto.register.schemas": False,
-        "subject.name.strategy": lambda *_: "franz-json",
-        "use.latest.version": True,
-    }
-    ours = JSONSerializer(_JSON, registry, conf=conf)(_ORDER, _CONTEXT)
+    ours = JSONSerializer(_JSON, registry, conf=_conf("franz-json"))(_ORDER, _CONTEXT) or b""
 
     seen = _seen([str(program), url, "franz", ours.hex()])
 
@@ -132,9 +127,9 @@ def test_kafkajs(url: str, registry: SchemaRegistryClient, kafkajs: Path) -> Non
     schema_id = registry.register_schema("judged-protobuf", Schema(_PROTO, "PROTOBUF"))
     empty = ProtobufDeserializer(None, None, registry)(b"\0" + schema_id.to_bytes(4, "big") + b"\0", _CONTEXT)
     kind = type(empty)
-    as_avro = AvroSerializer(registry, _AVRO, conf=_conf("judged-avro"))(_ORDER, _CONTEXT)
-    as_json = JSONSerializer(_JSON, registry, conf=_conf("judged-json"))(_ORDER, _CONTEXT)
-    as_protobuf = ProtobufSerializer(kind, registry, _conf("judged-protobuf"))(kind(**_ORDER), _CONTEXT)
+    as_avro = AvroSerializer(registry, _AVRO, conf=_conf("judged-avro"))(_ORDER, _CONTEXT) or b""
+    as_json = JSONSerializer(_JSON, registry, conf=_conf("judged-json"))(_ORDER, _CONTEXT) or b""
+    as_protobuf = ProtobufSerializer(kind, registry, _conf("judged-protobuf"))(kind(**_ORDER), _CONTEXT) or b""
 
     values = [value.hex() for value in (as_avro, as_json, as_protobuf)]
     seen = _seen(["node", "program.js", url, "judged", *values], cwd=kafkajs)

@@ -1,6 +1,6 @@
 """The client of a Schema Registry, blocking and for asyncio, on the embedded registry, and Confluent's client on it.
 
-What other registries can judge is in ``test_registries.py``.
+The calls that other registries can judge are in ``test_registries.py``.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ def test_a_login(tmp_path: Any) -> None:
                 with pytest.raises(SchemaRegistryAccessError, match=r"basic\.auth\.user\.info") as caught:
                     client.get_subjects()
                 assert "wrong" not in str(caught.value)
-        conf = {"url": cluster.schema_registry_url, "basic.auth.user.info": "alice:s3cr3t"}
-        with SchemaRegistryClient(conf) as client:
+        login = {"url": cluster.schema_registry_url, "basic.auth.user.info": "alice:s3cr3t"}
+        with SchemaRegistryClient(login) as client:
             assert client.get_subjects() == []
 
 

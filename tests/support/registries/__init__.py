@@ -1,6 +1,6 @@
 """Registries that judge ours, and programs with clients of other languages: a module of Go, a package of npm.
 
-The judges are franz-go's ``srfake`` and Apicurio. Neither shares code with ours, nor with the other.
+The judges are franz-go's ``srfake`` and Apicurio. They share no code with ours.
 """
 
 from __future__ import annotations
