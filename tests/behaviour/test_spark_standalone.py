@@ -1,7 +1,7 @@
 """A standalone cluster of Spark: Master and Worker are processes, and four executors work at once.
 
-Nothing of pyconsumer is installed beside the executors. The driver's worker, which plans, has what parses Protobuf and
-checks JSON. Two of them are usual ones. The Python of the third has another
+Nothing of pyconsumer is installed beside the executors. The driver's worker, which plans, can parse Protobuf and
+check JSON. Two of them are usual ones. The Python of the third has another
 ABI. The fourth may run no file from its folders (``noexec``). All work in one folder that is ``noexec``, if this system
 lets the tests mount one, so that the usual ones take the compiled decoders from their temporary folders.
 
@@ -176,7 +176,7 @@ class World(NamedTuple):
         for form in SCHEMAS:
             assert f"typed {form} True" in lines, said
             assert (f"written {form} True" in lines) == (form != "json"), said
-        # What checks JSON is no pure Python, and neither is the compiler of Protobuf.
+        # The checker of JSON and the compiler of Protobuf are compiled, so they are not sent.
         (unwritten,) = (line for line in lines if line.startswith("not written json"))
         assert "pip install pyconsumer[json-schema]" in unwritten
         (unparsed,) = (line for line in lines if line.startswith("not parsed"))
