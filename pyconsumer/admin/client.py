@@ -323,7 +323,11 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
         """
         from pyconsumer.admin import first_records  # which reads logs, as few programs ask an admin client to
 
-        return self._run(lambda until: first_records.find(self._calls, offsets, until), timeout_ms).records
+        def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
+            found = yield from first_records.find(self._calls, offsets, until)
+            return found.records
+
+        return self._run(steps, timeout_ms)
 
     # ------------------------------------------------------------ settings
 

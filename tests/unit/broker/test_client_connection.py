@@ -268,7 +268,7 @@ def test_bytes_after_a_complete_request_are_ignored(
 
     known = handler_of
     monkeypatch.setattr(
-        "pyconsumer.broker.client_connection.handler_of", lambda key: known(key)._replace(handle=handle)
+        "pyconsumer.broker.client_connection.handler_of", lambda key: known(key)._replace(handle=handle, check=None)
     )
     client = Client(World())
     served = handler_of(api_key)
@@ -293,7 +293,7 @@ def test_they_are_logged_once_for_each_software_version_and_api(
     known = handler_of
     monkeypatch.setattr(
         "pyconsumer.broker.client_connection.handler_of",
-        lambda key: known(key) if key == ApiKey.API_VERSIONS else known(key)._replace(handle=handle),
+        lambda key: known(key) if key == ApiKey.API_VERSIONS else known(key)._replace(handle=handle, check=None),
     )
     noted: set[tuple[str, int]] = set()
     for version in ("2.15.0", "2.16.0", "2.16.0"):  # three connections of two versions
