@@ -37,7 +37,7 @@ __all__ = ["LONGEST_S", "MOST_AT_ONCE", "MOST_ROUNDS", "FirstRecords", "find"]
 
 MOST_AT_ONCE: Final = 64
 MOST_ROUNDS: Final = 8
-LONGEST_S: Final = 5.0
+LONGEST_S: Final = log_ends.LONGEST_S
 _ONE_BATCH: Final = 1  # byte: a broker returns the first batch whole
 _SOME_BATCHES: Final = 65_536  # bytes
 _RETRY_S: Final = 0.1

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.go import franz_program, go_program
 from tests.support.java import VERSION, cache_folder, fetch_jars, properties
+from tests.support.npm import npm_folder
 from tests.support.process import GuardedProcess, run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]  # what they need is fetched first
@@ -50,12 +50,7 @@ def _first_address(cluster: Cluster) -> str:
 @pytest.fixture(scope="module")
 def kafkajs() -> Path:
     """The folder with the program and its client, which npm has put there."""
-    npm = shutil.which("npm")
-    assert npm is not None, "there is no npm"
-    folder = cache_folder() / "kafkajs"
-    shutil.copytree(_FOLDER / "kafkajs", folder, dirs_exist_ok=True)
-    run([npm, "install", "--silent", "--no-package-lock"], cwd=folder, timeout_s=300).check()
-    return folder
+    return npm_folder(_FOLDER / "kafkajs", "kafkajs")
 
 
 @pytest.mark.parametrize("version", ["2.1.0", "3.6.0", "4.0.0", "4.3.1"])

@@ -6,7 +6,6 @@ Not part of a bare ``tox``, as they are fetched first: ``tox -e registries``. A 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from pyconsumer.schemas import (
     SerializationContext,
 )
 from tests.support.go import go_program
-from tests.support.java import cache_folder
+from tests.support.npm import npm_folder
 from tests.support.process import run
 from tests.support.registries import FOLDER
 
@@ -66,13 +65,8 @@ def registry(url: str) -> Iterator[SchemaRegistryClient]:
 
 @pytest.fixture(scope="module")
 def kafkajs() -> Path:
-    """The folder with the program and its client, which npm has put there."""
-    npm = shutil.which("npm")
-    assert npm is not None, "there is no npm"
-    folder = cache_folder() / "kafkajs-registry"
-    shutil.copytree(FOLDER / "kafkajs", folder, dirs_exist_ok=True)
-    run([npm, "install", "--silent", "--no-package-lock"], cwd=folder, timeout_s=300).check()
-    return folder
+    """The folder with the program and its client."""
+    return npm_folder(FOLDER / "kafkajs", "kafkajs-registry")
 
 
 def _conf(subject: str) -> dict[str, Any]:

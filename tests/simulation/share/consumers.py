@@ -312,12 +312,7 @@ class ConsumersWorld(MembersWorld):
             self.brokers.stop()
 
     def _drain(self) -> None:
-        self.note("from now on there are no faults")
-        self.is_draining = True
-        for node in range(NODES):
-            self.restart(node)
-        while len(self.members) < 2:
-            self.join()
+        self.end_faults()
         for consumer in self.consumers:
             consumer.unpause()
             for client in consumer.clients:

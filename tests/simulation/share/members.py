@@ -573,13 +573,17 @@ class MembersWorld:
             self.brokers.advance(self.random.choice((0.0, 0.05, 0.2)))
         self._drain()
 
-    def _drain(self) -> None:
+    def end_faults(self) -> None:
+        """Let all brokers and at least two members live from now on."""
         self.note("from now on there are no faults")
         self.is_draining = True
         for node in range(NODES):
             self.restart(node)
         while len(self.members) < 2:
             self.join()
+
+    def _drain(self) -> None:
+        self.end_faults()
         for _ in range(400):
             self.brokers.advance(0.3)
             for member in self.members:
