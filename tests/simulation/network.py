@@ -8,7 +8,7 @@ are served in turn, as a broker does. Between connections there is no order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +162,11 @@ class SimulatedClient:
         self._deliver = deliver
         self._woken = woken
 
+    @property
+    def nodes(self) -> Mapping[int, Any]:
+        """The brokers that connections lead to, by id."""
+        return self.world.brokers.by_id
+
     def failures(self) -> str:
         """Return a fixed text: connections of the simulation have no history."""
         return "simulated"
@@ -177,11 +182,10 @@ class SimulatedClient:
         **_: Any,
     ) -> RequestFuture[ClientResponse]:
         node_id = node.node_id if isinstance(node, BrokerMetadata) else node
-        broker = self.world.brokers.by_id[node_id]
         version = api.MAX_VERSION
         found = self.connections.get((node_id, connection))
         if found is None:
-            found = self.connections[node_id, connection] = Connection(self, broker)
+            found = self.connections[node_id, connection] = Connection(self, self.nodes[node_id])
         message = request if isinstance(request, Message) else request(version)
         exchange = Exchange(found, self.world.carried(message, version), version)
         if not self.connected:
@@ -191,7 +195,7 @@ class SimulatedClient:
         return exchange.future
 
     def send_any(self, api: type[Message], request: Any, **options: Any) -> RequestFuture[ClientResponse]:
-        return self.send(self.world.random.choice(list(self.world.brokers.by_id)), api, request, **options)
+        return self.send(self.world.random.choice(list(self.nodes)), api, request, **options)
 
     def finish(self, exchange: Exchange, outcome: Message | KafkaError) -> None:
         """Hand an answer, or the lack of one, to the client's thread."""

@@ -6,17 +6,16 @@ A broker notices the end of a connection late. Until then requests in flight sti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyconsumer.errors import KafkaConnectionError
 from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from pyconsumer.protocol.messages.share_fetch import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH, ShareFetchRequest
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
-from tests.simulation.network import REQUEST_TIMEOUT, Connection, Exchange, SimulatedClient
+from tests.simulation.network import Connection, Exchange, SimulatedClient
 from tests.unit.broker.share.support import Connection as BrokerEnd
 
 if TYPE_CHECKING:
@@ -121,35 +120,21 @@ class Network(SimulatedClient):
         self._share_world = world
         self._member = member
 
-    def send(
-        self,
-        node: int | BrokerMetadata,
-        api: type[Message],
-        request: Any,
-        *,
-        timeout: float | None = None,
-        connection: str = "main",
-        **_: Any,
-    ) -> RequestFuture[ClientResponse]:
-        world = self._share_world
-        node_id = node.node_id if isinstance(node, BrokerMetadata) else node
-        if node_id not in world.by_id:  # it has the bootstrap addresses only
-            node_id = world.random.choice(list(world.by_id))
-        message = request(api.MAX_VERSION) if callable(request) else request
-        found = self.connections.get((node_id, connection))
-        if found is None:
-            found = self.connections[node_id, connection] = Connection(self, world.by_id[node_id])  # type: ignore[arg-type]
-        exchange = Exchange(found, world.carried(message, api.MAX_VERSION), api.MAX_VERSION)
-        if isinstance(message, ShareFetchRequest | ShareAcknowledgeRequest):
-            world.sent(self._member(), acknowledged(message))
-        if not self.connected:
-            world.after(0.01, lambda: self.finish(exchange, KafkaConnectionError("no network")))
-        else:
-            found.send(exchange, REQUEST_TIMEOUT if timeout is None else timeout)
-        return exchange.future
+    @property
+    def nodes(self) -> Mapping[int, Any]:
+        """The brokers that connections lead to, by id."""
+        return self._share_world.by_id
 
-    def send_any(self, api: type[Message], request: Any, **options: Any) -> RequestFuture[ClientResponse]:
-        return self.send(self._share_world.random.choice(list(self._share_world.by_id)), api, request, **options)
+    def send(
+        self, node: int | BrokerMetadata, api: type[Message], request: Any, **options: Any
+    ) -> RequestFuture[ClientResponse]:
+        node_id = node.node_id if isinstance(node, BrokerMetadata) else node
+        if node_id not in self.nodes:  # it has the bootstrap addresses only
+            node_id = self._share_world.random.choice(list(self.nodes))
+        message = request(api.MAX_VERSION) if callable(request) else request
+        if isinstance(message, ShareFetchRequest | ShareAcknowledgeRequest):
+            self._share_world.sent(self._member(), acknowledged(message))
+        return super().send(node_id, api, message, **options)
 
     def forget(self, connection: Connection) -> None:
         """Let the broker notice the end of a connection: at once, or when it has been silent for long."""
