@@ -257,14 +257,20 @@ def test_contexts(client: SchemaRegistryClient, subject: str) -> None:
 # --- references
 
 
-@judged_by(*_BOTH)
-def test_references(client: SchemaRegistryClient, subject: str) -> None:
+def _pair(subject: str) -> tuple[Schema, Schema]:
+    """Return a new schema, and one that refers to it as the first version of a subject."""
     name = f"E{next(_NUMBERS)}"
-    client.register_schema(f"{subject}-e", Schema(f'{{"type":"enum","name":"{name}","symbols":["A"]}}'))
     outer = Schema(
         f'{{"type":"record","name":"{name}R","fields":[{{"name":"e","type":"{name}"}}]}}',
-        references=[SchemaReference(name, f"{subject}-e", 1)],
+        references=[SchemaReference(name, subject, 1)],
     )
+    return Schema(f'{{"type":"enum","name":"{name}","symbols":["A"]}}'), outer
+
+
+@judged_by(*_BOTH)
+def test_references(client: SchemaRegistryClient, subject: str) -> None:
+    inner, outer = _pair(f"{subject}-e")
+    client.register_schema(f"{subject}-e", inner)
     schema_id = client.register_schema(subject, outer)
     assert client.get_schema(schema_id).references == outer.references
     assert client.get_latest_version(subject).schema.references == outer.references
@@ -274,11 +280,7 @@ def test_references(client: SchemaRegistryClient, subject: str) -> None:
 
 @judged_by(*_BOTH)
 def test_a_reference_must_exist(client: SchemaRegistryClient, subject: str) -> None:
-    name = f"E{next(_NUMBERS)}"
-    outer = Schema(
-        f'{{"type":"record","name":"{name}R","fields":[{{"name":"e","type":"{name}"}}]}}',
-        references=[SchemaReference(name, f"{subject}-none", 1)],
-    )
+    _, outer = _pair(f"{subject}-none")
     with pytest.raises(InvalidSchemaError) as caught:
         client.register_schema(subject, outer)
     assert (caught.value.http_status_code, caught.value.error_code) == (422, 42201)
@@ -286,12 +288,8 @@ def test_a_reference_must_exist(client: SchemaRegistryClient, subject: str) -> N
 
 @judged_by(_APICURIO)
 def test_a_referenced_schema_is_not_deleted(client: SchemaRegistryClient, subject: str) -> None:
-    name = f"E{next(_NUMBERS)}"
-    client.register_schema(f"{subject}-e", Schema(f'{{"type":"enum","name":"{name}","symbols":["A"]}}'))
-    outer = Schema(
-        f'{{"type":"record","name":"{name}R","fields":[{{"name":"e","type":"{name}"}}]}}',
-        references=[SchemaReference(name, f"{subject}-e", 1)],
-    )
+    inner, outer = _pair(f"{subject}-e")
+    client.register_schema(f"{subject}-e", inner)
     client.register_schema(subject, outer)
     for delete in (lambda: client.delete_subject(f"{subject}-e"), lambda: client.delete_version(f"{subject}-e", 1)):
         with pytest.raises(InvalidSchemaError) as caught:
