@@ -19,6 +19,7 @@ from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
 from pyconsumer.cli.positions import Row, positions_of
 from pyconsumer.errors import GroupIdNotFoundError, KafkaError, KafkaTimeoutError
+from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -28,6 +29,8 @@ __all__ = ["GroupLags", "export"]
 R = TypeVar("R")
 
 _UNKNOWN = -1
+#: The most partitions that a line on the standard error names.
+_MOST_NAMES = 3
 #: The metrics of kafka_exporter for groups, with their labels.
 _METRICS = {
     "kafka_consumergroup_current_offset": (
@@ -107,10 +110,9 @@ class GroupLags:
     def _look(self) -> list[tuple[GroupDescription, list[Row]]]:
         found = positions_of(self._admin, self._names(), self._timeout_ms, lag_time=self._lag_time)
         good = list(_good(found).values())
-        for reason in sorted({row.reason for _, rows in good for row in rows if row.reason}):
-            click.echo(f"Error: the end of a log is unknown: {reason}", err=True)
-        for reason in sorted({row.lag_time_reason for _, rows in good for row in rows if row.lag_time_reason}):
-            click.echo(f"Error: a lag as time is unknown: {reason}", err=True)
+        rows = [row for _, of_group in good for row in of_group]
+        _report_unknown("end of", ((row.reason, row.partition) for row in rows))
+        _report_unknown("lag time of", ((row.lag_time_reason, row.partition) for row in rows))
         return good
 
     def _names(self) -> list[str]:
@@ -138,6 +140,17 @@ def _good(results: Mapping[str, R | KafkaError]) -> dict[str, R]:
     for text in sorted({str(error) for error in errors}):
         click.echo(f"Error: {text}", err=True)
     return good
+
+
+def _report_unknown(value: str, reasons: Iterable[tuple[str | None, TopicPartition]]) -> None:
+    """Print one line for each reason, with the first partitions that have it."""
+    by_reason: dict[str, list[TopicPartition]] = {}
+    for reason, partition in sorted({(reason, partition) for reason, partition in reasons if reason}):
+        by_reason.setdefault(reason, []).append(partition)
+    for reason, partitions in by_reason.items():
+        names = ", ".join(map(str, partitions[:_MOST_NAMES]))
+        more = len(partitions) - _MOST_NAMES
+        click.echo(f"Error: {value} {names}{f' and {more:,} more' if more > 0 else ''} unknown: {reason}", err=True)
 
 
 def _add(families: dict[str, Any], group: GroupDescription, rows: list[Row], *, lag_time: bool) -> None:

@@ -76,7 +76,20 @@ def test_the_export_has_minus_one_and_an_error_line(admin: Admin, capsys: pytest
     families = {one.name: one for one in GroupLags(admin, ".*", "", 1000).collect()}  # type: ignore[arg-type]
     assert [one.value for one in families["kafka_consumergroup_lag"].samples] == [6, -1, -1]
     assert [one.value for one in families["pyconsumer_groups_up"].samples] == [1]
-    assert capsys.readouterr().err == f"Error: the end of a log is unknown: {_REASON}\n"
+    assert capsys.readouterr().err == f"Error: end of t-1, t-2 unknown: {_REASON}\n"
+
+
+def test_the_error_line_names_the_first_of_many_partitions(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("prometheus_client")
+    from pyconsumer.cli.export import GroupLags
+
+    many = [TopicPartition("t", number) for number in range(1203)]
+    monkeypatch.setattr(positions, "offsets_of", lambda *_: {"g": dict.fromkeys(many, OffsetAndMetadata(4))})
+    monkeypatch.setattr(positions, "ends_of", lambda *_: LogEnds({}, dict.fromkeys(many, _REASON)))
+    list(GroupLags(admin, ".*", "", 1000).collect())  # type: ignore[arg-type]
+    assert capsys.readouterr().err == f"Error: end of t-0, t-1, t-2 and 1,200 more unknown: {_REASON}\n"
 
 
 def test_a_leader_that_freezes_after_the_ends_were_read_has_a_reason_everywhere(
@@ -99,4 +112,4 @@ def test_a_leader_that_freezes_after_the_ends_were_read_has_a_reason_everywhere(
 
     families = {one.name: one for one in GroupLags(admin, ".*", "", 1000, lag_time=True).collect()}  # type: ignore[arg-type]
     assert {one.value for one in families["kafka_consumergroup_lag_seconds"].samples} == {-1}
-    assert capsys.readouterr().err == f"Error: a lag as time is unknown: {_REASON}\n"
+    assert capsys.readouterr().err == f"Error: lag time of t-0 unknown: {_REASON}\n", "two groups have it"
