@@ -360,8 +360,10 @@ class Broker:
         if partition is None:
             known = self.controller.topics.get(topic)
             if known is not None and 0 <= index < len(known.partitions):
-                if self.node_id in known.partitions[index].replicas:
+                if topic in self._behind:
                     raise KafkaStorageError(f"{topic}-{index} is offline: its log is not open on node {self.node_id}")
+                if self.node_id in known.partitions[index].replicas:
+                    raise NotLeaderOrFollowerError(f"node {self.node_id} has not opened the log of {topic}-{index} yet")
                 raise NotLeaderOrFollowerError(f"{topic}-{index} has no replica on node {self.node_id}")
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
         partition.check_leader(current_leader_epoch)

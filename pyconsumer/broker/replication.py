@@ -7,6 +7,7 @@ others' clients.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
@@ -14,7 +15,7 @@ from pyconsumer.background_log import Log
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
-from pyconsumer.errors import KafkaError, OffsetOutOfRangeError
+from pyconsumer.errors import KafkaError, NotLeaderOrFollowerError, OffsetOutOfRangeError
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["ReplicaFetcher"]
@@ -122,7 +123,9 @@ class ReplicaFetcher:
             try:
                 copied, complete = self._copy(partition, leader, min(room, self._max_bytes))
             except (KafkaError, OSError) as error:
-                _log.warning("node %d cannot follow %s: %s", self._node_id, tp, error)
+                # A new topic may be open here before it is on its leader.
+                level = logging.DEBUG if isinstance(error, NotLeaderOrFollowerError) else logging.WARNING
+                _log.log(level, "node %d cannot follow %s: %s", self._node_id, tp, error)
                 self._timer.schedule(self._clock.now() + _BACKOFF_S, lambda tp=tp: self.wake(tp))  # type: ignore[misc]
                 continue
             room -= copied

@@ -10,10 +10,11 @@ import pytest
 
 from pyconsumer.broker import cluster_file
 from pyconsumer.broker.log.storage import append_line, replace_file
-from pyconsumer.errors import InvalidRequestError, InvalidTopicError, UnknownTopicOrPartitionError
+from pyconsumer.errors import InvalidRequestError, InvalidTopicError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
 from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.unit.broker.brokers import Brokers
+from tests.unit.broker.support import batch
 
 
 @pytest.fixture
@@ -97,3 +98,22 @@ def test_the_metadata_log_of_kafka_cannot_be_created(brokers: Brokers) -> None:
     (answer,) = brokers.request(0, metadata("__cluster_metadata"), 9)
     assert answer.topics[0].error_code == UnknownTopicOrPartitionError.errno
     assert list(brokers.controller.topics) == ["there"]
+
+
+def test_a_log_that_is_not_open_yet_has_no_leader_and_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = Brokers(tmp_path, 3)
+    answers = brokers.request(0, CreateTopicsRequest([CreatableTopic("new", 30, 3)]), 7)
+    assert not answers
+    leaders = [one.leader for one in brokers.controller.topics["new"].partitions]
+    with pytest.raises(NotLeaderOrFollowerError, match="not opened the log of new-2[0-9] yet"):
+        brokers.alive[leaders[29]].partition("new", 29)
+    brokers.run()
+    assert answers[0].topics[0].error_code == 0
+    for index, leader in enumerate(leaders):
+        brokers.alive[leader].partition("new", index).append(batch(b"a"))
+    brokers.run()
+    assert {brokers.alive[0].partitions["new", index].log.log_end_offset for index in range(30)} == {1}
+    assert not [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
+    brokers.stop()
