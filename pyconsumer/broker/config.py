@@ -611,6 +611,15 @@ _DYNAMIC = (
     "max.connections",
     "max.connections.per.ip",
     "producer.id.expiration.ms",
+    # of Kafka's threads, without effect here
+    "background.threads",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "transaction.partition.verification.enable",
 }
 
 
@@ -638,6 +647,10 @@ _ABOUT_LISTENERS: Final = {
         BrokerSetting(_PROTOCOL_MAP, _LIST, [], "The security protocol of each listener.", _is_protocol_map),
     )
 }
+
+
+def _known(given: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in given.items() if name in BROKER_SETTINGS}
 
 
 def _own_name(name: str) -> str | None:
@@ -704,9 +717,9 @@ class BrokerConfig:
         return name in _DYNAMIC
 
     def set_dynamic(self, for_all: Mapping[str, object], for_this: Mapping[str, object]) -> None:
-        """Replace the dynamic values for all brokers, and those for this broker."""
-        self._default_dynamic = self.parse(for_all)
-        self._dynamic = self.parse(for_this)
+        """Replace the dynamic values for all brokers, and those for this broker. Unknown settings have no effect."""
+        self._default_dynamic = self.parse(_known(for_all))
+        self._dynamic = self.parse(_known(for_this))
 
     def resolve(self, name: str) -> Resolved:
         """Return the value of a broker setting, and its source. Raises ``KeyError`` for an unknown name."""

@@ -33,6 +33,7 @@ _INT_RANGES = {"INT": (-(2**31), 2**31 - 1), "SHORT": (-(2**15), 2**15 - 1), "LO
 class ConfigType(IntEnum):
     """Types of values, with their numbers in DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -40,6 +41,7 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class ConfigSource(IntEnum):

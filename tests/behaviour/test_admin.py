@@ -21,6 +21,7 @@ from pyconsumer.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicationFactorError,
+    InvalidRequestError,
     InvalidTopicError,
     KafkaConnectionError,
     KafkaError,
@@ -456,6 +457,32 @@ def test_closed_and_forked(cluster: Cluster) -> None:
     admin.close()
     with pytest.raises(IllegalStateError, match="closed"):
         admin.list_topics()
+
+
+def test_a_broker_keeps_settings_that_it_does_not_know(admin: KafkaAdminClient, topic: str) -> None:
+    node = ConfigResource("broker", str(admin.describe_cluster().brokers[0].node_id))
+    everyone = ConfigResource("broker", "")
+    unknown, kerberos, threads = f"{topic}.speed", "sasl.kerberos.min.time.before.relogin", "num.network.threads"
+
+    def shown(resource: ConfigResource, name: str) -> tuple[object, ...]:
+        entry = admin.describe_configs([resource])[resource].get(name)
+        return entry and (entry.value, entry.source, entry.is_sensitive, entry.read_only)
+
+    def wait_for(resource: ConfigResource, name: str, expected: tuple[object, ...] | None) -> None:
+        wait_until(lambda: shown(resource, name) == expected, 60, f"{name} of {resource.name!r}")
+
+    for resource, source in ((everyone, 3), (node, 2)):
+        admin.alter_configs({resource: {unknown: "1", threads: "4"}})
+        wait_for(resource, unknown, (None, source, True, True))
+        wait_for(resource, threads, ("4", source, False, False))
+    admin.alter_configs({node: {kerberos: "58000"}})
+    wait_for(node, kerberos, ("58000", 2, False, False))
+    with pytest.raises(InvalidRequestError, match="broker id must be specified"):
+        admin.alter_configs({everyone: {kerberos: "58000"}})
+    with pytest.raises(InvalidRequestError, match="Cannot update these configs dynamically"):
+        admin.alter_configs({node: {"log.dirs": "elsewhere"}})
+    admin.alter_configs({node: dict.fromkeys((unknown, threads, kerberos)), everyone: {unknown: None, threads: None}})
+    wait_for(node, unknown, None)
 
 
 def test_an_unknown_setting_is_raised_with_the_nearest_name() -> None:

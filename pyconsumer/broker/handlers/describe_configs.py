@@ -9,6 +9,7 @@ from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Resolved, 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.foreign_settings import ForeignSetting, foreign_settings
 from pyconsumer.broker.group_configs import GROUP_SETTINGS, resolve_group
 from pyconsumer.broker.settings import BrokerSetting, ConfigSource, ConfigType, Value, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
@@ -76,9 +77,25 @@ def _describe(
         resolved = get(key)
         if resolved is not None:
             found.append(_entry(known[key], resolved, read_only(key), request))
+    if resource.resource_type == BROKER:
+        foreign = foreign_settings(broker.controller.broker_configs, name)
+        found += [_foreign_entry(one, request) for one in foreign if keys is None or one.name in keys]
     if resource.resource_type == BROKER and name:
         found += [_entry(*own, request) for own in _identity(broker) if keys is None or own[0].name in keys]
     return found
+
+
+def _foreign_entry(setting: ForeignSetting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = [DescribeConfigsSynonym(setting.name, setting.value, int(setting.source))]
+    return DescribeConfigsResourceResult(
+        setting.name,
+        setting.value,
+        setting.read_only,
+        int(setting.source),
+        setting.is_secret,
+        synonyms if request.include_synonyms else [],
+        int(setting.type),
+    )
 
 
 def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved, bool]]:

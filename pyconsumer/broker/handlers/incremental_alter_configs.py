@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.foreign_settings import check_foreign
 from pyconsumer.broker.group_configs import GROUP_SETTINGS, check_group_config
 from pyconsumer.broker.handlers.describe_configs import BROKER, GROUP, TOPIC
-from pyconsumer.broker.settings import BrokerSetting, ConfigType, did_you_mean
+from pyconsumer.broker.settings import ConfigType, did_you_mean
 from pyconsumer.errors import (
     BrokerResponseError,
     ConfigurationError,
@@ -32,6 +34,8 @@ from pyconsumer.protocol.messages.incremental_alter_configs import (
 )
 
 __all__ = ["alter_each", "handle", "replace_broker_config", "replace_group_config", "replace_topic_config"]
+
+_log = Log(__name__)
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
@@ -106,10 +110,11 @@ def replace_topic_config(broker: Broker, name: str, own: Mapping[str, str], *, v
 def replace_broker_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
     """Check the new dynamic settings of a broker, or ("") of all brokers, and replace the present ones with them."""
     _check_broker_name(broker, name)
-    for key in own:
-        _dynamic_setting(key)
-    BrokerConfig.parse(own)
+    known = {key: value for key, value in own.items() if _type_of(key, name) is not ConfigType.UNKNOWN}
+    BrokerConfig.parse(known)
     if not validate_only:
+        for key in own.keys() - known.keys() - broker.controller.broker_configs.get(name, {}).keys():
+            _log.warning("the setting %r of a broker has no effect%s", key, did_you_mean(key, BROKER_SETTINGS))
         broker.controller.set_broker_config(name, own)
 
 
@@ -125,14 +130,19 @@ def _check_broker_name(broker: Broker, name: str) -> None:
         raise InvalidRequestError(f"there is no broker {name!r}")
 
 
-def _dynamic_setting(name: str) -> BrokerSetting:
-    """Return a dynamic broker setting. Raise for any other name."""
-    setting = BROKER_SETTINGS.get(name)
+def _type_of(key: str, name: str) -> ConfigType:
+    """Return the type of a setting of broker ``name`` that may change while it runs, unknown ones included.
+
+    Raises:
+        InvalidRequestError: it may not change.
+    """
+    setting = BROKER_SETTINGS.get(key)
     if setting is None:
-        raise InvalidConfigError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
-    if not BrokerConfig.is_dynamic(name):
-        raise InvalidRequestError(f"Cannot update these configs dynamically: {name}")
-    return setting
+        check_foreign(key, name)
+        return ConfigType.UNKNOWN
+    if not BrokerConfig.is_dynamic(key):
+        raise InvalidRequestError(f"Cannot update these configs dynamically: {key}")
+    return setting.type
 
 
 def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> None:
@@ -155,9 +165,11 @@ def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: boo
         _check_broker_name(broker, name)
         own = dict(broker.controller.broker_configs.get(name, {}))
         for change in resource.configs:
-            setting = _dynamic_setting(change.name)
-            before = own.get(change.name, ",".join(_as_list(broker.config.value(change.name))))
-            _apply(own, change, setting.type, before)
+            config_type = _type_of(change.name, name)
+            before = own.get(change.name)
+            if before is None and config_type is not ConfigType.UNKNOWN:
+                before = ",".join(_as_list(broker.config.value(change.name)))
+            _apply(own, change, config_type, before)
         replace_broker_config(broker, name, own, validate_only=validate_only)
     elif resource.resource_type == GROUP:
         own = dict(broker.controller.group_configs.get(name, {}))
