@@ -11,12 +11,19 @@ import urllib.request
 import uuid
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
 
 
-def serve_health(consumer: KafkaConsumer, port: int) -> ThreadingHTTPServer:
+class HealthServer(ThreadingHTTPServer):
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)  # HTTPServer's asks DNS for a name, which takes seconds where DNS is broken
+        self.server_name, self.server_port = self.server_address[:2]
+
+
+def serve_health(consumer: KafkaConsumer, port: int) -> HealthServer:
     """Answer the probes of Kubernetes, or of anything else, in threads of their own."""
 
     class Probe(BaseHTTPRequestHandler):
@@ -32,7 +39,7 @@ def serve_health(consumer: KafkaConsumer, port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Probe)
+    server = HealthServer(("127.0.0.1", port), Probe)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 

@@ -15,7 +15,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -114,7 +113,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         found: ConsumerRecords[K, V] | None
-        found = await self._poll(timeout_ms, partial(self._delegate.take_records, most), "poll")
+        found = await self._poll(timeout_ms, self._delegate.take_records, most, "poll")
         return ConsumerRecords() if found is None else found
 
     async def poll_arrow(
@@ -138,9 +137,9 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
                 await self._on_loop(arrow.settle(deadline), deadline + self._delegate.grace_s)
             finally:
                 self._guard.end()
-        return arrow.batch(await self._poll(timeout_ms, arrow.take, "poll_arrow"))
+        return arrow.batch(await self._poll(timeout_ms, arrow.take, arrow.max_records, "poll_arrow"))
 
-    async def _poll(self, timeout_ms: float, drain: Callable[[], T | None], name: str) -> T | None:
+    async def _poll(self, timeout_ms: float, drain: Callable[[int], T | None], most: int, name: str) -> T | None:
         guard, delegate, driver = self._guard, self._delegate, self._driver
         driver.bind()
         guard.begin(name)
@@ -153,14 +152,14 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
             if now - driver.turn_began > LONGEST_TURN_S:
                 await driver.let_others_run()
                 now = self._now()
-            found = delegate.buffered(now, drain)
+            found = delegate.buffered(now, drain, most)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
             if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
-            steps = delegate.fetched(deadline, drain)
+            steps = delegate.fetched(deadline, drain, most)
             self._activity.enter()
             try:
                 return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
@@ -194,7 +193,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         wait = math.inf if timeout is None or timeout < 0 else timeout
         self._iteration.commit_taken()
         try:
-            record = await self._poll(wait, self._delegate.take_one, "iteration")
+            record = await self._poll(wait, self._delegate.take_one, self._delegate.most_ahead, "iteration")
         except IllegalStateError:
             if self._guard.closing:
                 raise StopAsyncIteration from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
-from functools import partial
 from typing import Any, TypeVar
 
 from pyconsumer.aio.consumer import AsyncKafkaConsumer
@@ -60,19 +59,19 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
                 call.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
-        take: Callable[[], ConsumerRecords[Any, Any] | None] = partial(self._delegate.take_records, most)
+        take = self._delegate.take_records
         found: ConsumerRecords[Any, Any] | None
         if not only:
-            found = await self._read(timeout_ms, take, "getmany")
+            found = await self._read(timeout_ms, take, most, "getmany")
         else:
 
-            def take_some() -> ConsumerRecords[Any, Any] | None:
+            def take_some(most: int) -> ConsumerRecords[Any, Any] | None:
                 self._subscriptions.leave_out_all_but(only)  # also those that were assigned during the call
-                return take()
+                return take(most)
 
             self._subscriptions.leave_out_all_but(only)
             try:
-                found = await self._read(timeout_ms, take_some, "getmany", only)
+                found = await self._read(timeout_ms, take_some, most, "getmany", only)
             finally:
                 self._subscriptions.leave_out_none()
         return ConsumerRecords() if found is None else found
@@ -85,14 +84,19 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             ahead: True offers further decoded records in ``prefetched``, like iteration.
         """
         found: ConsumerRecord[Any, Any] | None
-        found = await self._read(timeout_ms, self._delegate.take_one, "getone")
+        found = await self._read(timeout_ms, self._delegate.take_one, self._delegate.most_ahead, "getone")
         self._prefetched.latest[0] = found
         if ahead and found is not None:
             self._iteration.start()
         return found
 
     async def _read(
-        self, timeout_ms: float, drain: Callable[[], T | None], name: str, only: Collection[TopicPartition] = ()
+        self,
+        timeout_ms: float,
+        drain: Callable[[int], T | None],
+        most: int,
+        name: str,
+        only: Collection[TopicPartition] = (),
     ) -> T | None:
         guard, delegate, driver = self._guard, self._delegate, self._driver
         driver.bind()
@@ -106,11 +110,13 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
                 await driver.let_others_run()
                 now = self._now()
             self.raise_failure()
-            found = delegate.buffered_apart(now, drain)
+            found = delegate.buffered_apart(now, drain, most)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
-            steps = delegate.fetched_apart(deadline, drain, check=self.raise_failure, on_due=driver.recheck, only=only)
+            steps = delegate.fetched_apart(
+                deadline, drain, most, check=self.raise_failure, on_due=driver.recheck, only=only
+            )
             self._activity.enter()
             try:
                 return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)

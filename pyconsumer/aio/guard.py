@@ -13,7 +13,7 @@ from collections.abc import Callable
 from threading import get_ident
 from types import TracebackType
 
-from pyconsumer.consumer.guard import Forks
+from pyconsumer.consumer.guard import forks
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
 
 __all__ = ["TaskGuard"]
@@ -52,7 +52,7 @@ class TaskGuard:
     def __init__(self, name: str) -> None:
         self._name = name
         self._pid = os.getpid()
-        self._forks = Forks.count
+        self._forks = forks.count
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._task: asyncio.Task[object] | None = None
@@ -69,7 +69,7 @@ class TaskGuard:
     @property
     def forked(self) -> bool:
         """Return whether this process was forked from the one that created the object."""
-        return self._forks != Forks.count
+        return self._forks != forks.count
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
         """Set a function that is called at the start of each call. With None, no function is called."""
@@ -95,7 +95,7 @@ class TaskGuard:
             ConcurrentAccessError: the call was made in another thread than the loop's, or in a forked process.
             IllegalStateError: the object is closed.
         """
-        if self._forks != Forks.count:
+        if self._forks != forks.count:
             raise ConcurrentAccessError(
                 f"this {self._name} belongs to process {self._pid}: create a new one after a fork"
             )
@@ -147,7 +147,7 @@ class TaskGuard:
         """
         loop = self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
-        if self._task is not None or self.closing or self._on_enter is not None or self._forks != Forks.count:
+        if self._task is not None or self.closing or self._on_enter is not None or self._forks != forks.count:
             self.enter()
             self.refuse_in_callback(name)
             if self.closing:

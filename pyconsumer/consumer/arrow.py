@@ -216,11 +216,11 @@ class ArrowPoll:
         "_columns",
         "_delegate",
         "_dictionary_topic",
-        "_max_records",
         "_names",
         "_rows",
         "_sides",
         "_typed",
+        "max_records",
     )
 
     def __init__(
@@ -234,7 +234,7 @@ class ArrowPoll:
         value: Any = None,
     ) -> None:
         self._delegate = delegate
-        self._max_records = sys.maxsize if max_records is None else check_max_records(max_records)
+        self.max_records = sys.maxsize if max_records is None else check_max_records(max_records)
         self._typed: _TypedColumns | None = None
         self._rows: TypedRows | None = None
         self._sides: dict[str, Any] = {}
@@ -299,7 +299,7 @@ class ArrowPoll:
             self._rows = TypedRows(sides, deserialization, with_keys="key" in self._typed.raw)
         return self._rows
 
-    def _take_typed(self) -> list[tuple[TopicPartition, int]] | None:
+    def _take_typed(self, most: int) -> list[tuple[TopicPartition, int]] | None:
         if self.is_unsettled:
             topics = self._topics()
             if not topics:
@@ -309,14 +309,14 @@ class ArrowPoll:
             except PendingError as pending:
                 self._delegate.expect([pending])
                 return None
-        return self._delegate.take_columns(self._prepare(), self._max_records, MAX_BYTES)
+        return self._delegate.take_columns(self._prepare(), most, MAX_BYTES)
 
-    def take(self) -> list[tuple[TopicPartition, int]] | None:
-        """Take records out of the buffer. Return None if there are none and no position has moved."""
+    def take(self, most: int) -> list[tuple[TopicPartition, int]] | None:
+        """Take up to ``most`` records out of the buffer. Return None if there are none and no position has moved."""
         try:
             if self._sides:
-                return self._take_typed()
-            return self._delegate.take_columns(self._builder, self._max_records, MAX_BYTES)
+                return self._take_typed(most)
+            return self._delegate.take_columns(self._builder, most, MAX_BYTES)
         except MemoryError:
             self._put_back()
             raise

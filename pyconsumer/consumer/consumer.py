@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -88,15 +87,15 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
-        polls = self._delegate.metrics.polls
-        self._delegate.note_delivered()
+        delegate = self._delegate
+        delegate.note_delivered()
         try:
             found: ConsumerRecords[K, V] | None
-            found = self._poll(timeout_ms, partial(self._delegate.take_records, most))
+            found = self._poll(timeout_ms, delegate.take_records, most)
             return ConsumerRecords() if found is None else found
         except BaseException as error:
             self._activity.raised(error)
-            self._delegate.on_interrupt(error, polls)
+            delegate.on_interrupt(error)
             raise
 
     def poll_arrow(
@@ -112,20 +111,19 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         from pyconsumer.consumer.arrow import ArrowPoll
 
         arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic, key=key, value=value)
-        polls = self._delegate.metrics.polls
         self._delegate.note_delivered()
         try:
             if arrow.is_unsettled:
                 with self._guard:
                     deadline = self._deadline(timeout_ms)
                     self._run(arrow.settle(deadline), deadline + self._delegate.grace_s)
-            return arrow.batch(self._poll(timeout_ms, arrow.take))
+            return arrow.batch(self._poll(timeout_ms, arrow.take, arrow.max_records))
         except BaseException as error:
             self._activity.raised(error)
-            self._delegate.on_interrupt(error, polls)
+            self._delegate.on_interrupt(error)
             raise
 
-    def _poll(self, timeout_ms: float, drain: Callable[[], T | None], name: str = "poll") -> T | None:
+    def _poll(self, timeout_ms: float, drain: Callable[[int], T | None], most: int, name: str = "poll") -> T | None:
         guard = self._guard
         try:
             guard.begin(name)
@@ -135,7 +133,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             now = self._now()
             delegate = self._delegate
             delegate.metrics.on_poll_start(now)
-            found = drain() if now < delegate.checked.next_check_at else delegate.buffered(now, drain)
+            found = drain(most) if now < delegate.checked.next_check_at else delegate.buffered(now, drain, most)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
@@ -143,7 +141,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
             try:
-                return client.run(delegate.fetched(deadline, drain), deadline + delegate.grace_s)
+                return client.run(delegate.fetched(deadline, drain, most), deadline + delegate.grace_s)
             finally:
                 self._activity.note()
         finally:
@@ -157,7 +155,6 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         records = prefetched.records
         record = None
         called = False
-        polls = self._delegate.metrics.polls
         try:
             if records and self._now() < prefetched.until:
                 record = records[-1]
@@ -167,7 +164,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             called = True
             timeout = self.config.consumer_timeout_ms
             wait = math.inf if timeout is None or timeout < 0 else timeout
-            record = self._poll(wait, self._delegate.take_one, "iteration")
+            record = self._poll(wait, self._delegate.take_one, self._delegate.most_ahead, "iteration")
             if record is None:
                 raise StopIteration
             self._iteration.start()
@@ -181,7 +178,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
                 self._delegate.note_delivered()
             if not isinstance(error, StopIteration):
                 self._activity.raised(error)
-            self._delegate.on_interrupt(error, polls)
+            self._delegate.on_interrupt(error)
             raise
 
     # -- subscription and positions ----------------------------------------------------------------------------------

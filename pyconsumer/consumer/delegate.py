@@ -152,7 +152,8 @@ class ConsumerDelegate:
         self._has_task = False  # such a task
         self._longest_wait = math.inf  # seconds, of a call for records beside that task
         self._reading = False  # a call for records waits, and sends what is needed
-        self._ahead = min(self.config.max_poll_records, MOST_AHEAD)
+        #: How many records iteration decodes at a time, at most.
+        self.most_ahead = min(self.config.max_poll_records, MOST_AHEAD)
 
     @classmethod
     def open(
@@ -209,10 +210,11 @@ class ConsumerDelegate:
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
-    # Records are returned in three forms. Each has a function that takes them out of the buffer (`drain`), and returns
-    # None if there is nothing: take_records for poll, take_columns for poll_arrow, take_one for iteration.
+    # Records are returned in three forms. Each has a function that takes at most a number of them out of the buffer
+    # (`drain` and `most`), and returns None if there is nothing: take_records for poll, take_columns for poll_arrow,
+    # take_one for iteration.
 
-    def buffered(self, now: float, drain: Callable[[], T | None]) -> T | None:
+    def buffered(self, now: float, drain: Callable[[int], T | None], most: int) -> T | None:
         """Take buffered records without a system call. Return None if :meth:`fetched` must be run instead."""
         coordinator, checked = self.coordinator, self.checked
         if self._interrupted:
@@ -237,9 +239,9 @@ class ConsumerDelegate:
             return None
         if self.subscriptions.changed:
             fetcher.apply_changes(now)
-        return drain() if fetcher.buffer else None
+        return drain(most) if fetcher.buffer else None
 
-    def fetched(self, deadline: float, drain: Callable[[], T | None]) -> Steps[T | None]:
+    def fetched(self, deadline: float, drain: Callable[[int], T | None], most: int) -> Steps[T | None]:
         """Take records as soon as there are any. Return None at the deadline.
 
         Raises:
@@ -268,7 +270,7 @@ class ConsumerDelegate:
                     sent = True
                 if sent:
                     self.client.flush()
-                found = drain() if fetcher.buffer else None
+                found = drain(most) if fetcher.buffer else None
                 now = self.clock.now()
                 end = deadline if self._arrivals is None else self._arrivals.extended(deadline)
                 if found is not None or (sockets_served and now >= end):
@@ -284,7 +286,7 @@ class ConsumerDelegate:
                     fetcher.await_response(False)
                 if self.client.has_unsent:
                     self.client.flush()
-                found = self.buffered(self.clock.now(), drain)
+                found = self.buffered(self.clock.now(), drain, most)
                 if found is not None:
                     return found
         except Exception:
@@ -304,7 +306,7 @@ class ConsumerDelegate:
         """Record that the task begins a piece of work (True) or has ended it (False)."""
         self.group_is_busy = is_busy
 
-    def buffered_apart(self, now: float, drain: Callable[[], T | None]) -> T | None:
+    def buffered_apart(self, now: float, drain: Callable[[int], T | None], most: int) -> T | None:
         """Do the same as :meth:`buffered`, if a separate task drives the group.
 
         Return None if :meth:`fetched_apart` must be run instead.
@@ -322,12 +324,13 @@ class ConsumerDelegate:
             return None
         if self.subscriptions.changed:
             fetcher.apply_changes(now)
-        return drain() if fetcher.buffer else None
+        return drain(most) if fetcher.buffer else None
 
     def fetched_apart(
         self,
         deadline: float,
-        drain: Callable[[], T | None],
+        drain: Callable[[int], T | None],
+        most: int,
         *,
         check: Callable[[], object],
         on_due: Callable[[], object],
@@ -338,6 +341,7 @@ class ConsumerDelegate:
         Args:
             deadline: monotonic seconds.
             drain: the function that takes the records.
+            most: how many it takes at most.
             check: called in each round. If it raises an error, the call ends with it.
             on_due: called when the task has something to do.
             only: the partitions whose errors are raised, by default all. Those that are read are up to ``drain``.
@@ -369,7 +373,7 @@ class ConsumerDelegate:
                     wait = Wait(None, now)
                     self._check_response_at = now + _CHECK_RESPONSE_S
                 else:
-                    found = drain() if fetcher.buffer else None
+                    found = drain(most) if fetcher.buffer else None
                     if found is None:
                         wait = self._wait(now, longest)
             end = deadline if self._arrivals is None else self._arrivals.extended(deadline)
@@ -504,13 +508,10 @@ class ConsumerDelegate:
             if hooks.active is not None:
                 self.observation.taken(*taken)
 
-    def on_interrupt(self, error: BaseException, polls: int = -1) -> None:
-        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back.
-
-        ``polls``: how many had begun before it, for one that may have been refused.
-        """
+    def on_interrupt(self, error: BaseException) -> None:
+        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
         if isinstance(error, Exception):
-            self.observation.failed(error, polls=polls)
+            self.observation.failed(error)
             return
         self._interrupted = again = True
         self.checked.end()
@@ -533,11 +534,11 @@ class ConsumerDelegate:
             self.coordinator.recover()
         self._interrupted = False
 
-    def take_one(self) -> ConsumerRecord[Any, Any] | None:
-        """Take one record out of the buffer, for iteration. Return None if there is none."""
+    def take_one(self, ahead: int) -> ConsumerRecord[Any, Any] | None:
+        """Take one record out of the buffer, for iteration, which decodes ``ahead`` of them. None if there is none."""
         while True:
             try:
-                record = self.fetcher.buffer.next_record(self._ahead)
+                record = self.fetcher.buffer.next_record(ahead)
             except PendingError:
                 self.expect(self.fetcher.buffer.pending)
                 return None
@@ -604,7 +605,7 @@ class ConsumerDelegate:
         self.metrics.on_polled(found)
         if hooks.active is not None:
             self.observation.polled(found)
-        return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
+        return self.interceptors.on_consume(found) if self.interceptors.consumes and found else found
 
     def _send_quietly(self) -> None:
         self.checked.end()

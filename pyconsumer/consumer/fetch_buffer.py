@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert
 from pyconsumer.consumer.fetch_planner import ByteBudget
-from pyconsumer.consumer.lag_time import MOST_MARKS
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.records import ConsumerRecords, empty_records
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -110,10 +109,9 @@ class FetchBuffer:
             self._of[tp].append(fetch)
         else:
             self._of[tp] = [fetch]
-            marks = fetch.state.lag_marks
-            if marks is None:
-                marks = fetch.state.start_lag_marks(kept=not self._subscriptions.commits_by_position)
-            marks.waiting[0] = fetch.cursor.next_timestamp
+            if not self._subscriptions.commits_by_position:
+                fetch.state.keep_lag_marks()
+            fetch.state.await_record(fetch.cursor.next_timestamp)
         is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
         frame = fetch.frame
         if frame is None:
@@ -218,7 +216,7 @@ class FetchBuffer:
                 if self._set_aside(fetch, error):
                     continue
                 raise
-            if self._advance(fetch, hidden=not records) and records:
+            if self._advance(fetch, not records) and records:
                 tp = fetch.topic_partition
                 collected[tp] = collected[tp] + records if tp in collected else records
                 remaining -= len(records)
@@ -243,7 +241,7 @@ class FetchBuffer:
                 if self._set_aside(fetch, error):
                     continue
                 raise
-            if self._advance(fetch, hidden=record is None) and record is not None:
+            if self._advance(fetch, record is None) and record is not None:
                 return record
         return None
 
@@ -280,7 +278,7 @@ class FetchBuffer:
             if taken:
                 fetch.state.note_taken()
             fetch.state.advance(fetch.next_offset, fetch.cursor.last_leader_epoch)
-            self._advance(fetch, hidden=not taken)
+            self._advance(fetch, not taken)
         self._prefetched = None
         return fetch.topic_partition, taken
 
@@ -318,7 +316,7 @@ class FetchBuffer:
                 self._rotate(fetch)
                 raise
             # No code of the application has run, so the fetch is still valid.
-            self._advance(fetch, hidden=not count)
+            self._advance(fetch, not count)
             if count:
                 collected.append((fetch.topic_partition, count))
         return collected
@@ -370,7 +368,7 @@ class FetchBuffer:
             # A cursor that begins again knows the epochs of no records before it.
             epoch = int(typed.parts[-1][1].leader_epochs[used - 1]) if used < count else None
             # The policy of the application may have moved the position.
-            is_current = self._advance(fetch, epoch, hidden=not used)
+            is_current = self._advance(fetch, not used, epoch)
             if not is_current:
                 typed.drop_last(used)
             elif used:
@@ -502,13 +500,13 @@ class FetchBuffer:
         if error is not None:
             raise error
 
-    def _advance(self, fetch: CompletedFetch, last_epoch: int | None = None, *, hidden: bool = False) -> bool:
+    def _advance(self, fetch: CompletedFetch, hidden: bool, last_epoch: int | None = None) -> bool:
         """Move the position past everything taken from a fetch, and drop the fetch when it is exhausted.
 
         Args:
             fetch: the fetch.
-            last_epoch: the leader epoch of the last record. By default the cursor knows it.
             hidden: True if no record was taken, only passed.
+            last_epoch: the leader epoch of the last record. By default the cursor knows it.
 
         Returns:
             False, and the position stays, if a deserializer of the application has moved the position itself.
@@ -519,34 +517,20 @@ class FetchBuffer:
         cursor = fetch.cursor
         is_ahead = fetch.ready or fetch.raw
         offset: int = fetch.next_offset if is_ahead else cursor.next_offset
-        position, marks = state.position, state.lag_marks
+        position = state.position
         if offset == position:
             epoch = state.offset_epoch
         else:
             epoch = cursor.last_leader_epoch if last_epoch is None else last_epoch
             if position is not None:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
-                if marks is not None and marks.kept:  # no call of Python for each poll
-                    marks.all.append((position, None if hidden else marks.waiting[0]))
-                    if len(marks.all) > MOST_MARKS:
-                        marks.thin()
-        if not hidden:
-            polls = state.polls  # no call of Python for each poll, as above
-            if not polls[0]:
-                polls[2] = offset
-            polls[0] += 1
-            polls[1] += offset
         if cursor.exhausted and not is_ahead:
+            following = self._of[fetch.topic_partition]
+            state.pass_records(offset, epoch, following[1].next_timestamp if len(following) > 1 else None, hidden)
             self._queue.popleft()
-            self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))
-            if marks is not None:
-                rest = self._of.get(fetch.topic_partition)
-                marks.waiting[0] = rest[0].next_timestamp if rest else None
+            self._remove(fetch, state.remove_buffered(fetch.blocks))
             return True
-        if offset != position:
-            state.advance(offset, epoch)
-        if marks is not None:
-            marks.waiting[0] = fetch.next_timestamp if is_ahead else cursor.next_timestamp
+        state.pass_records(offset, epoch, fetch.next_timestamp if is_ahead else cursor.next_timestamp, hidden)
         if cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True

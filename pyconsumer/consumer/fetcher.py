@@ -326,7 +326,7 @@ class Fetcher:
                 failed.append((tp, data))
                 progress |= self._on_error(state, data.error_code, offset, planned.node_id)
             else:
-                if state.polls[0] and (
+                if state.poll_count and (
                     data.high_watermark != state.high_watermark
                     or data.last_stable_offset != state.last_stable_offset
                     or data.log_start_offset != state.log_start_offset

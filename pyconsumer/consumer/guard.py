@@ -13,11 +13,11 @@ import weakref
 from collections.abc import Callable
 from threading import get_ident
 from types import FrameType, TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
 
-__all__ = ["AccessGuard", "Forks", "Guard"]
+__all__ = ["AccessGuard", "Guard", "forks"]
 
 NO_THREAD = -1
 
@@ -29,15 +29,18 @@ class Forks:
         count: the number of forks.
     """
 
-    count = 0
+    __slots__ = ("count",)
 
-    @classmethod
-    def add(cls) -> None:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> None:
         """Add one to the count."""
-        cls.count += 1
+        self.count += 1
 
 
-os.register_at_fork(after_in_child=Forks.add)
+forks: Final = Forks()
+os.register_at_fork(after_in_child=forks.add)
 
 
 class Guard(Protocol):
@@ -141,7 +144,7 @@ class AccessGuard:
         #: Number of calls that are nested now.
         self.depth = 0
         self._pid = os.getpid()
-        self._forks = Forks.count
+        self._forks = forks.count
         self._name = name
         self._on_call = on_call
         self._on_interrupt = on_interrupt
@@ -153,7 +156,7 @@ class AccessGuard:
     @property
     def forked(self) -> bool:
         """Return whether this process was forked from the one that created the consumer."""
-        return self._forks != Forks.count
+        return self._forks != forks.count
 
     @property
     def inside(self) -> bool:
@@ -187,7 +190,7 @@ class AccessGuard:
             ConcurrentAccessError: another thread is inside a call, or this is a forked process.
             IllegalStateError: the guard is closed, or a callback makes the call.
         """
-        if self._forks != Forks.count:
+        if self._forks != forks.count:
             raise ConcurrentAccessError(
                 f"this {self._name} belongs to process {self._pid}: create a new one after a fork"
             )
@@ -221,8 +224,10 @@ class AccessGuard:
         """End a call. This has no effect in a thread that is not inside a call."""
         if self._owner.get(None) != get_ident():
             return
-        self.depth -= 1
-        if self.depth <= 0:
+        depth = self.depth - 1
+        if depth > 0:
+            self.depth = depth
+        else:
             self.depth = 0
             self._owner.clear()
 

@@ -7,6 +7,7 @@ Rules
 1. A *mark* has the position at which a poll began, and the timestamp of the first record that it returned. The first
    uncommitted record belongs to the last mark that is not above the committed offset. So its age is exact if a poll
    began at the committed offset, as a rule. In the middle of a poll's records it is that of the first of them.
+   A poll whose first record has the timestamp of the mark before leaves none.
 2. A move of the position past hidden records alone (markers, aborted transactions) leaves a mark without a timestamp.
    The next mark counts in its place, since no record lies between.
 3. If all that was returned is committed, the first fetched record that waits counts. Without one the age is unknown
@@ -16,15 +17,23 @@ Rules
 5. The application's thread writes. Any thread reads: marks are copied in one step.
 6. If there are more than :data:`MOST_MARKS` when one is added, because nothing is committed, every second one is
    dropped, and never the first.
+7. Marks are a flat list of numbers: positions and timestamps in turn. As tuples they would take twice the memory. A
+   partition's state appends both numbers itself, without a call for each poll. A reader may see the first one alone.
+8. If all that was returned is committed, there are no marks. A commit that goes back after that leaves one whose
+   timestamp is unknown.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MOST_MARKS", "LagMarks", "age_of"]
+__all__ = ["FULL", "HIDDEN", "MOST_MARKS", "age_of", "cut", "first_from", "forget_before", "thin"]
 
 MOST_MARKS: Final = 16
+#: The numbers of so many marks.
+FULL: Final = 2 * MOST_MARKS
+#: The timestamp of a mark of records that were not returned.
+HIDDEN: Final = -(1 << 63)
 
 
 def age_of(timestamp_ms: int | None, wall_ms: int) -> float | None:
@@ -34,54 +43,31 @@ def age_of(timestamp_ms: int | None, wall_ms: int) -> float | None:
     return max(0.0, (wall_ms - timestamp_ms) / 1000)
 
 
-class LagMarks:
-    """The marks of one partition.
+def thin(marks: list[int]) -> None:
+    """Drop every second mark (rule 6)."""
+    kept = marks[:]
+    del kept[2::4]  # the positions
+    del kept[2::3]  # and the timestamps
+    marks[:] = kept  # in one step
 
-    A buffer adds marks and sets ``waiting`` itself, without a call for each poll.
 
-    Attributes:
-        kept: False if marks are not needed, because records that were returned count as committed (rule 4).
-        all: the marks, by position: the position before the records that were passed, and the timestamp (ms) of the
-            first of them, None if none was returned.
-        waiting: one item, the timestamp of the first fetched record that was not returned. None if there is none.
-    """
+def forget_before(marks: list[int], committed: int) -> None:
+    """Forget the marks of records that are committed, but for the last one."""
+    passed = sum(1 for at in marks[2::2] if at <= committed)
+    del marks[: 2 * passed]
 
-    __slots__ = ("all", "kept", "waiting")
 
-    def __init__(self, *, kept: bool = True) -> None:
-        self.kept = kept
-        self.all: list[tuple[int, int | None]] = []
-        self.waiting: list[int | None] = [None]
+def cut(marks: list[int], position: int | None) -> None:
+    """Forget the marks from a position on: reading continues there. None: all of them."""
+    del marks[0 if position is None else 2 * sum(1 for at in marks[::2] if at < position) :]
 
-    def stop(self) -> None:
-        """Keep no marks from now on (rule 4)."""
-        self.kept = False
-        self.all.clear()
 
-    def thin(self) -> None:
-        """Drop every second mark (rule 6)."""
-        del self.all[1:-1:2]
-
-    def forget_before(self, committed: int) -> None:
-        """Forget the marks of records that are committed."""
-        marks = self.all
-        passed = 0
-        for position, _ in tuple(marks[1:]):
-            if position > committed:
-                break
-            passed += 1
-        del marks[:passed]
-
-    def cut(self, position: int | None) -> None:
-        """Forget the fetched records, and the marks from a position on: reading continues there. None: all of them."""
-        self.waiting[0] = None
-        self.all[:] = [] if position is None else [mark for mark in self.all if mark[0] < position]
-
-    def first_from(self, committed: int) -> int | None:
-        """Return the timestamp of the first returned record that is not committed, None without one."""
-        found: int | None = None
-        for position, timestamp in tuple(self.all):
-            if position > committed and found is not None:
-                break
-            found = timestamp
-        return found
+def first_from(marks: list[int], committed: int) -> int:
+    """Return the timestamp of the first returned record that is not committed, :data:`HIDDEN` without one."""
+    found = HIDDEN
+    seen = marks[:]  # in one step
+    for position, timestamp in zip(seen[::2], seen[1::2], strict=False):
+        if position > committed and found != HIDDEN:
+            break
+        found = timestamp
+    return found

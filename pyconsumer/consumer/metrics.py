@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sized
 from typing import TYPE_CHECKING, ClassVar
 
-from pyconsumer.consumer.record_counters import NO_POLLS, TopicCounters
+from pyconsumer.consumer.record_counters import TopicCounters
 from pyconsumer.metrics.windows import Counters, Readable, Timing, Windows
 
 if TYPE_CHECKING:
@@ -96,10 +96,12 @@ class ConsumerMetrics(Counters):
         "between",
         "records",
     )
+    DERIVED: ClassVar[tuple[str, ...]] = ("gaps", "between")
     PEAKS: ClassVar[tuple[str, ...]] = ("longest_fetch", "largest_fetch", "longest_throttle", "longest_gap")
     __slots__ = (
-        *TOTALS,
+        *(name for name in TOTALS if name not in ("gaps", "between")),
         *PEAKS,
+        "_first_poll_at",
         "_read_committed",
         "_subscriptions",
         "commit_calls",
@@ -118,8 +120,6 @@ class ConsumerMetrics(Counters):
     sized_fetches: int
     fetch_bytes: int
     throttled: float
-    gaps: int
-    between: float
     records: int
     longest_fetch: float
     largest_fetch: float
@@ -128,10 +128,10 @@ class ConsumerMetrics(Counters):
 
     def __init__(self, now: float, windows: Windows | None = None) -> None:
         self.windows = windows or Windows()
+        self.polls = 0
+        self.last_poll_at = self.last_fetch_at = self._first_poll_at = -1.0
         super().__init__(self.windows, now)
         self.fetch_failures = 0
-        self.polls = 0
-        self.last_poll_at = self.last_fetch_at = -1.0
         self.topics: dict[str, TopicCounters] = {}
         self.records_by_topic: dict[str, int] = {}
         self.commit_calls = Timing(self.windows, now)
@@ -147,14 +147,22 @@ class ConsumerMetrics(Counters):
         if now >= self.ends_at:
             self.begin_window(now)
         last = self.last_poll_at
-        if last >= 0:
-            gap = now - last
-            self.gaps += 1
-            self.between += gap
-            if gap > self.longest_gap:
-                self.longest_gap = gap
+        if last < 0:
+            self._first_poll_at = now
+        elif now - last > self.longest_gap:
+            self.longest_gap = now - last
         self.last_poll_at = now
         self.polls += 1
+
+    @property
+    def gaps(self) -> int:
+        """The number of times between two polls."""
+        return max(0, self.polls - 1)
+
+    @property
+    def between(self) -> float:
+        """The sum of these times, in seconds."""
+        return max(0.0, self.last_poll_at - self._first_poll_at)
 
     def on_fetch(self, latency: float, sizes: Mapping[str, int], throttle_ms: int, now: float) -> None:
         """Count the response to a fetch.
@@ -215,8 +223,7 @@ class ConsumerMetrics(Counters):
 
     def settle_polls(self, state: TopicPartitionState) -> None:
         """Count the lags of the polls since the last call, before the ends of the partition's log change."""
-        count, positions, first = state.polls
-        state.polls[:] = NO_POLLS  # first, so that a reader never sees them twice
+        count, positions, first = state.take_polls()  # first, so that a reader never sees them twice
         counters = state.counters
         end, start = state.end(read_committed=self._read_committed), state.log_start_offset
         if counters is None or end < 0:
@@ -240,7 +247,7 @@ class ConsumerMetrics(Counters):
             states = list(self._subscriptions.by_partition.values())
             assigned = {state.topic_partition[0] for state in states}
             for state in states:
-                if state.polls[0]:
+                if state.poll_count:
                     self.settle_polls(state)
         for topic, counters in list(self.topics.items()):
             counters.take_records(self.records_by_topic.get(topic, 0))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.errors import KafkaError, WakeupError
+from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, KafkaError, WakeupError
 from pyconsumer.structs import TopicPartition
 from pyconsumer.telemetry import Client, hooks, processing
 
@@ -73,17 +73,12 @@ class Observation:
         if active is not None and runs:
             active.columns_received(self.client(), runs, headers, self._seconds())
 
-    def failed(self, error: BaseException, *, polls: int = -1) -> None:
-        """Tell of a poll that raised an error of ours. A wakeup is none.
-
-        Args:
-            error: what it raised.
-            polls: how many polls had begun before it. A poll that was refused has taken no time.
-        """
+    def failed(self, error: BaseException) -> None:
+        """Tell of a poll that raised an error of ours. A wakeup is none. A poll that was refused has taken no time."""
         active = hooks.active
         if active is not None and isinstance(error, KafkaError) and not isinstance(error, WakeupError):
-            began = self._metrics.polls != polls
-            active.receive_failed(self.client(), error, self._seconds() if began else 0.0)
+            refused = isinstance(error, (ConcurrentAccessError, IllegalStateError))
+            active.receive_failed(self.client(), error, 0.0 if refused else self._seconds())
 
     def processing(self, work: Any) -> AbstractContextManager[object]:
         """Return the context manager of ``KafkaConsumer.processing``."""

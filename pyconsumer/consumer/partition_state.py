@@ -35,8 +35,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
-from pyconsumer.consumer.lag_time import MOST_MARKS, LagMarks, age_of
-from pyconsumer.consumer.record_counters import NO_POLLS, PartitionCounters
+from pyconsumer.consumer.lag_time import FULL, HIDDEN, age_of, cut, first_from, forget_before, thin
+from pyconsumer.consumer.record_counters import PartitionCounters
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.metrics.windows import Windows
 from pyconsumer.protocol.primitives import ZERO_UUID
@@ -151,15 +151,18 @@ class TopicPartitionState:
         end_offset_requested: True while a request for the end of the log is in flight.
         topic_id: the id of the topic to which the position belongs. Zeros if unknown. See :mod:`.topic_ids`.
         committed: the committed offset, as far as this consumer knows it. -1 if it knows none. Any thread may set it.
-        lag_marks: the timestamps of uncommitted records. None until records have arrived.
-        polls: of the polls that :attr:`counters` do not have yet: their number, the sum of the positions after them,
-            and the first of these positions. The buffer adds to it, without a call for each poll.
+        lag_marks: the timestamps of uncommitted records. None as long as no records have arrived, and if records that
+            were returned count as committed.
+        next_timestamp: the timestamp (ms) of the first fetched record that was not returned. None if there is none.
+        poll_count: the number of polls that :attr:`counters` do not have yet. See :meth:`polls`.
         counters: of lag and lead. None until records have arrived.
         stored: the offset to commit that the application has stored, or None. It is used if positions are not
             committed.
     """
 
     __slots__ = (
+        "_first_polled",
+        "_polled",
         "awaits_leader",
         "buffered_fetches",
         "committed",
@@ -175,10 +178,11 @@ class TopicPartitionState:
         "last_stable_offset",
         "left_out",
         "log_start_offset",
+        "next_timestamp",
         "offset_epoch",
         "paused",
         "pending_revocation",
-        "polls",
+        "poll_count",
         "position",
         "position_leader",
         "preferred_replica",
@@ -218,9 +222,10 @@ class TopicPartitionState:
         self.end_offset_requested = False
         self.stored: OffsetAndMetadata | None = None
         self.committed = -1
-        self.lag_marks: LagMarks | None = None
+        self.lag_marks: list[int] | None = None
         self.counters: PartitionCounters | None = None
-        self.polls = [*NO_POLLS]  # with room for no more, unlike list()
+        self.next_timestamp: int | None = None
+        self.poll_count = self._polled = self._first_polled = 0
 
     def end(self, *, read_committed: bool) -> int:
         """Return the offset at which the readable records end, -1 if unknown. Any thread may call this."""
@@ -251,30 +256,65 @@ class TopicPartitionState:
         if position is None:
             return None
         if marks is not None and not by_position and committed < position:
-            found = marks.first_from(committed)
-            if found is not None:
+            found = first_from(marks, committed)
+            if found != HIDDEN:
                 return age_of(found, wall_ms)
         if self.lag(read_committed=read_committed) == 0:
             return 0.0
-        return None if marks is None else age_of(marks.waiting[0], wall_ms)
+        return age_of(self.next_timestamp, wall_ms)
 
     def note_committed(self, offset: int) -> None:
         """Store the offset that is committed. Any thread may call this."""
-        self.committed = offset
-        if self.lag_marks is not None:
-            self.lag_marks.forget_before(offset)
+        before, self.committed = self.committed, offset
+        marks, position = self.lag_marks, self.position
+        if marks is None or position is None:
+            return
+        count = len(marks)  # what is added from now on stays
+        if offset >= position:
+            del marks[:count]
+        elif not marks and offset < before:
+            marks[:0] = offset, -1
+        else:
+            forget_before(marks, offset)
 
-    def start_lag_marks(self, *, kept: bool) -> LagMarks:
-        """Return new marks, because the partition's first records have arrived. See :class:`.LagMarks`."""
-        self.lag_marks = LagMarks(kept=kept)
-        return self.lag_marks
+    def await_record(self, timestamp_ms: int | None) -> None:
+        """Store the timestamp of the next record to return, which has just arrived."""
+        self.next_timestamp = timestamp_ms
+
+    def keep_lag_marks(self) -> None:
+        """From now on, keep marks, because the partition's first records have arrived. See :mod:`.lag_time`."""
+        if self.lag_marks is None:
+            self.lag_marks = []
+
+    def keep_no_lag_marks(self) -> None:
+        """From now on, records that were returned count as committed."""
+        self.lag_marks = None
 
     def note_taken(self) -> None:
         """Note that iteration has taken the records from the position on."""
-        if self.lag_marks is not None and self.lag_marks.kept and self.position is not None:
-            self.lag_marks.all.append((self.position, self.lag_marks.waiting[0]))
-            if len(self.lag_marks.all) > MOST_MARKS:
-                self.lag_marks.thin()
+        if self.lag_marks is not None and self.position is not None:
+            self.lag_marks.extend((self.position, HIDDEN if self.next_timestamp is None else self.next_timestamp))
+            if len(self.lag_marks) > FULL:
+                thin(self.lag_marks)
+
+    def polls(self) -> tuple[int, int, int]:
+        """Return the polls that :attr:`counters` do not have yet. Any thread may call this.
+
+        Returns:
+            Their number, the sum of the positions after them, and the first of these positions.
+        """
+        return self.poll_count, self._polled, self._first_polled
+
+    def forget_polls(self) -> None:
+        """Forget all that was noted of polls."""
+        self.lag_marks = self.next_timestamp = None
+        self.poll_count = self._polled = 0
+
+    def take_polls(self) -> tuple[int, int, int]:
+        """Return the same as :meth:`polls`, and count from 0 again."""
+        found = self.poll_count, self._polled, self._first_polled
+        self.poll_count = self._polled = 0
+        return found
 
     def start_counters(self, windows: Windows, now: float) -> PartitionCounters:
         """Return new counters of the partition's lag, because its first records have arrived."""
@@ -341,10 +381,37 @@ class TopicPartitionState:
         Raises:
             IllegalStateError: the partition has no position from which records may be returned.
         """
-        if self.state is not FetchState.FETCHING:
+        if self.state is not _F:
             raise IllegalStateError(f"{self.topic_partition} has no valid position to move: it is {self.state.name}")
         self.position = offset
         self.offset_epoch = offset_epoch
+
+    def pass_records(self, offset: int, offset_epoch: int, next_timestamp: int | None, hidden: bool) -> None:
+        """Do :meth:`advance` after a poll, and note what the metrics need. Nothing else is done for them in a poll.
+
+        Args:
+            offset, offset_epoch: see :meth:`advance`.
+            next_timestamp: the timestamp (ms) of the next fetched record, None if there is none.
+            hidden: True if no record was returned, only passed.
+        """
+        if self.state is not _F:
+            self.advance(offset, offset_epoch)  # raises
+        marks, position = self.lag_marks, self.position
+        if marks is not None and position is not None and offset != position:
+            timestamp = HIDDEN if hidden or self.next_timestamp is None else self.next_timestamp
+            if not marks or timestamp != marks[-1]:
+                marks.append(position)
+                marks.append(timestamp)
+                if len(marks) > FULL:
+                    thin(marks)
+        self.position = offset
+        self.offset_epoch = offset_epoch
+        self.next_timestamp = next_timestamp
+        if not hidden:  # without a call between: no thread sees a part of it
+            if not self.poll_count:
+                self._first_polled = offset
+            self.poll_count += 1
+            self._polled += offset
 
     def set_topic_id(self, topic_id: bytes) -> None:
         """Store the id of the topic to which the position now belongs."""
@@ -353,8 +420,8 @@ class TopicPartitionState:
     def forget_log(self) -> None:
         """Forget the stored offset and the offsets of the log, because the partition has a new log."""
         self.stored = None
-        self.committed, self.lag_marks = -1, None
-        self.polls[:] = NO_POLLS
+        self.committed = -1
+        self.forget_polls()
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.forget_preferred_replica()
 
@@ -369,8 +436,9 @@ class TopicPartitionState:
         self.buffered_fetches = 0
         self.fetch_blocked = False
         self.fetch_not_before = 0.0
+        self.next_timestamp = None
         if self.lag_marks is not None:
-            self.lag_marks.cut(self.position)
+            cut(self.lag_marks, self.position)
 
     def recover(self, fetch_epoch: int) -> None:
         """Compute again what follows from state and position, after Ctrl-C between two steps of a change."""
@@ -393,8 +461,8 @@ class TopicPartitionState:
         self.pending_revocation = False
         self._update_fetchable()
         self.fetch_epoch = fetch_epoch
-        self.counters = self.lag_marks = None
-        self.polls[:] = NO_POLLS
+        self.counters = None
+        self.forget_polls()
 
     def mark_pending_revocation(self) -> None:
         """Stop fetching and returning records, because the partition is about to be revoked."""
@@ -470,19 +538,6 @@ class TopicPartitionState:
         if blocks:
             self.fetch_blocked = False
         return was_full
-
-    def end_buffered(self, offset: int, offset_epoch: int, blocks: bool) -> bool:
-        """Do :meth:`advance` and :meth:`remove_buffered` in one step, after the last record of a fetch."""
-        if self.state is not FetchState.FETCHING:
-            self.advance(offset, offset_epoch)  # raises
-        self.position = offset
-        self.offset_epoch = offset_epoch
-        buffered = self.buffered_fetches
-        self.buffered_fetches = buffered - 1
-        if self.fetch_blocked:
-            self.fetch_blocked = not blocks
-            return True
-        return buffered >= MAX_BUFFERED_FETCHES
 
     def clear_buffered(self) -> None:
         """Set the number of buffered fetches to 0."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Final
+from collections.abc import Callable
+from typing import ClassVar
 
+from pyconsumer.metrics.packed import PackedCounters
 from pyconsumer.metrics.windows import Counters, Readable, Reading
 
-__all__ = ["NO_POLLS", "PartitionCounters", "TopicCounters"]
-
-#: What :attr:`.TopicPartitionState.polls` begins with.
-NO_POLLS: Final = (0, 0, 0)
+__all__ = ["PartitionCounters", "TopicCounters"]
 
 
 class _WithRecords:
@@ -61,7 +59,7 @@ class _WithPolls:
     def __init__(
         self,
         counters: PartitionCounters,
-        polls: Sequence[int],
+        polls: Callable[[], tuple[int, int, int]],
         end: int,
         start: int,
         counts_at: Callable[[float], bool],
@@ -71,10 +69,9 @@ class _WithPolls:
 
     def reading(self, now: float) -> Reading:
         found = self._counters.reading(now)
-        polls = tuple(self._polls)  # after the counters: a poll that is added meanwhile must not count twice
-        if not polls[0] or self._end < 0 or not self._counts_at(now):
+        count, positions, first = self._polls()  # after the counters: what is added meanwhile must not count twice
+        if not count or self._end < 0 or not self._counts_at(now):
             return found
-        count, positions, first = polls
         more = {
             "count": count,
             "lag": max(0, count * self._end - positions),
@@ -91,25 +88,16 @@ class _WithPolls:
         )
 
 
-class PartitionCounters(Counters):
+class PartitionCounters(PackedCounters):
     """The lag and the lead of one partition after each poll that returned records of it.
 
-    A poll only adds to :attr:`.TopicPartitionState.polls`. The ends of the log change with a response, and the polls
-    before it are added here then.
-
-    Attributes:
-        smallest_lead: negative, so that it is a peak.
+    A poll only adds to numbers of :class:`.TopicPartitionState`. The ends of the log change with a response, and the
+    polls before it are added here then. The smallest lead is negative, so that it is a peak.
     """
 
     TOTALS: ClassVar[tuple[str, ...]] = ("count", "lag", "lead")
     PEAKS: ClassVar[tuple[str, ...]] = ("largest_lag", "smallest_lead")
-    __slots__ = (*TOTALS, *PEAKS)
-
-    count: int
-    lag: int
-    lead: int
-    largest_lag: float
-    smallest_lead: float
+    __slots__ = ()
 
     def polled(self, count: int, lag: int, lead: int, largest_lag: int, smallest_lead: int) -> None:
         """Count polls.
@@ -119,21 +107,22 @@ class PartitionCounters(Counters):
             lag, lead: the sums of the lags and leads after them. A negative one counts as 0: the log was cut.
             largest_lag, smallest_lead: those after the first of them, because positions only grow.
         """
-        self.count += count
-        if lag > 0:
-            self.lag += lag
-        if lead > 0:
-            self.lead += lead
-        if largest_lag > self.largest_lag:
-            self.largest_lag = max(0, largest_lag)
-        if -smallest_lead > self.smallest_lead:
-            self.smallest_lead = min(0, -smallest_lead)
+        counted, lags, leads, largest, smallest = self.values()
+        self.put(
+            counted + count,
+            lags + max(0, lag),
+            leads + max(0, lead),
+            max(largest, largest_lag, 0),
+            max(smallest, min(0, -smallest_lead)),
+        )
 
-    def with_polls(self, polls: Sequence[int], end: int, start: int, counts_at: Callable[[float], bool]) -> Readable:
+    def with_polls(
+        self, polls: Callable[[], tuple[int, int, int]], end: int, start: int, counts_at: Callable[[float], bool]
+    ) -> Readable:
         """Return the counters with polls that are not added yet, for a reader.
 
         Args:
-            polls: see :attr:`.TopicPartitionState.polls`.
+            polls: see :meth:`.TopicPartitionState.polls`.
             end, start: the offsets at which the log ends and begins. A negative ``end`` is unknown.
             counts_at: tells whether the polls still count at a time.
         """

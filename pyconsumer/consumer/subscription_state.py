@@ -485,8 +485,7 @@ class SubscriptionState:
         """From now on, records that were returned count as committed for the lag."""
         self.commits_by_position = True
         for state in self._assignment.values():
-            if state.lag_marks is not None:
-                state.lag_marks.stop()
+            state.keep_no_lag_marks()
 
     def note_in_hand(self, begins: Mapping[TopicPartitionState, int]) -> None:
         """Store the offsets at which the records begin that the application may still be working on (rule 9)."""

@@ -84,6 +84,7 @@ class Asking:
         self._generator = tracer.id_generator
         self._new_trace_id = tracer.id_generator.generate_trace_id
         self._taken, self._knows_children = _taken_by(tracer.sampler)
+        self._dropping: object = None  # the decision by which a span is dropped, once there was one
 
     def drops_now(self) -> bool:
         """Return whether each span that is started now is known to be dropped."""
@@ -110,6 +111,18 @@ class Asking:
         """
         if self._is_disabled():
             return self._start(self._tracer, name, kind, attributes, links, seconds)
+        return self.start_enabled(name, kind, attributes, links, seconds, carries)
+
+    def start_enabled(
+        self,
+        name: str,
+        kind: SpanKind,
+        attributes: Mapping[str, Any],
+        links: Sequence[Link],
+        seconds: float,
+        carries: bool,
+    ) -> Span | Dropped | None:
+        """Do the same as :meth:`start` after :meth:`drops_now`, which has found that the tracer is not disabled."""
         parent = parent_of(contexts.get_current())
         taken = self._taken
         if parent is None:
@@ -123,7 +136,7 @@ class Asking:
         state = None
         if taken is None:
             result = self._ask(None, trace_id, name, kind, attributes, links)
-            if result.decision.is_recording():
+            if result.decision is not self._dropping and self._takes(result.decision):
                 tracer = copy.copy(self._tracer)
                 vars(tracer).update(sampler=_Decided(result), id_generator=_Given(trace_id, self._generator))
                 return self._start(tracer, name, kind, attributes, links, seconds)
@@ -138,7 +151,15 @@ class Asking:
             return None
         return Dropped(trace_id, self._generator.generate_span_id(), self._flags(parent), state)
 
+    def _takes(self, decision: Any) -> bool:
+        """Return whether a decision takes the span. One that drops it is kept: to ask it takes as long as a sampler."""
+        is_taken: bool = decision.is_recording()
+        if not is_taken:
+            self._dropping = decision
+        return is_taken
+
     def _is_disabled(self) -> bool:
+        """Return whether the provider has disabled the tracer now (rule 4)."""
         config = self._attributes.get("_tracer_config")  # new in 1.40, and may be replaced at any time
         return config is not None and not config.is_enabled
 

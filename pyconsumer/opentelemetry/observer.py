@@ -145,7 +145,7 @@ class Observer:
         if self._asking.drops_now():
             return None
         name, attributes = self.labels(client, "receive", topic, partition)
-        span = self._asking.start(name, SpanKind.CLIENT, attributes, seconds=seconds)
+        span = self._asking.start_enabled(name, SpanKind.CLIENT, attributes, (), seconds, carries=False)
         return None if isinstance(span, Dropped) else span
 
     def start_send(

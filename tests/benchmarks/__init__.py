@@ -8,5 +8,6 @@ is kept at once. The same command continues after an abort, and ``--report-only`
 ``client_program``. ``BenchmarkConsumer.java`` and ``franz/benchmark`` in ``tests/support`` do the same.
 ``TopicWriter.java`` writes the topics and reports their contents, so no client is checked against another one.
 
-``python -m tests.benchmarks.pairs BEFORE`` shows whether a change made anything slower.
+``python -m tests.benchmarks.pairs BEFORE`` shows whether a change made anything slower, and
+``python -m tests.benchmarks.instructions BEFORE`` how many instructions of a call it added.
 """

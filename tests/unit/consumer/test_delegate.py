@@ -370,10 +370,10 @@ def test_these_reads_are_some_milliseconds_apart() -> None:
 
 def test_iteration_has_the_same_short_path() -> None:
     world = buffered(5)
-    found = [world.delegate.buffered(107.0, world.delegate.take_one) for _ in range(4)]
+    found = [world.delegate.buffered(107.0, world.delegate.take_one, 500) for _ in range(4)]
 
     assert [r.offset for r in found if r] == [1, 2, 3, 4]
-    assert world.delegate.buffered(107.0, world.delegate.take_one) is None
+    assert world.delegate.buffered(107.0, world.delegate.take_one, 500) is None
     assert world.coordinator.calls == []
 
 
@@ -384,7 +384,11 @@ def test_iteration_shows_each_record_to_interceptors() -> None:
 
     world = buffered(6, interceptors=[Odd()])
 
-    assert [r.offset for r in iter(lambda: world.delegate.buffered(107.0, world.delegate.take_one), None)] == [1, 3, 5]
+    assert [r.offset for r in iter(lambda: world.delegate.buffered(107.0, world.delegate.take_one, 500), None)] == [
+        1,
+        3,
+        5,
+    ]
 
 
 # -- positions -------------------------------------------------------------------------------------------------------

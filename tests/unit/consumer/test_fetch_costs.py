@@ -73,7 +73,7 @@ def test_columns_take_as_many_steps_for_many_records_as_for_few(native: Decoder)
 
     def take(count: int) -> None:
         builder = columns.builder()
-        runs = delegate.buffered(now, lambda: delegate.take_columns(builder, count, arrow.MAX_BYTES))
+        runs = delegate.buffered(now, lambda most: delegate.take_columns(builder, most, arrow.MAX_BYTES), count)
         found.append(columns.batch(builder, runs or []).num_rows)
 
     take(10)  # steps of the first time

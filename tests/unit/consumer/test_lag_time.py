@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pyconsumer.consumer.completed_fetch import CompletedFetch
-from pyconsumer.consumer.lag_time import MOST_MARKS, LagMarks, age_of
+from pyconsumer.consumer.lag_time import MOST_MARKS, age_of
 from pyconsumer.consumer.partition_state import FetchPosition, TopicPartitionState
 from pyconsumer.protocol.records import BatchBuilder, ColumnsBuilder, ControlRecordType, build_end_transaction_marker
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
@@ -149,8 +148,7 @@ def test_without_commits_of_its_own_the_position_counts() -> None:
     desk.add(A, batches(0, 20, 10))
     desk.collect(10)
     assert since(desk, by_position=True) == 1010
-    assert state_of(desk).lag_marks is not None
-    assert not state_of(desk).lag_marks.all, "no memory without need"
+    assert state_of(desk).lag_marks is None, "no memory without need"
     desk.collect(10)
     assert since(desk, by_position=True) == -1
 
@@ -195,16 +193,22 @@ def test_marks_are_few_when_nothing_is_committed() -> None:
         desk.collect()
     marks = state_of(desk).lag_marks
     assert marks is not None
-    assert len(marks.all) <= MOST_MARKS + 2
+    assert len(marks) <= 2 * MOST_MARKS
     assert since(desk) == 1000
     commit(desk, 990)
     assert 1980 < (since(desk) or 0) <= 1990, "some marks were dropped"
 
 
-def test_a_partition_costs_little_memory() -> None:
-    marks = LagMarks(kept=False)
-    size = sum(map(sys.getsizeof, (marks, marks.all, marks.waiting)))
-    assert size < 250
+def test_a_commit_that_goes_back_leaves_an_unknown_age() -> None:
+    desk = desk_with(batch(0, 20), end=20)
+    desk.collect()
+    commit(desk, 20)
+    assert since(desk) == -1
+    assert state_of(desk).lag_marks == [], "no memory without need"
+    commit(desk, 5)
+    assert since(desk) is None
+    commit(desk, 20)
+    assert since(desk) == -1
 
 
 def test_the_marks_of_a_topic_made_again_are_forgotten() -> None:
@@ -229,10 +233,10 @@ def test_marks_are_bounded_within_one_fetch() -> None:
         desk.collect(1)
     marks = state_of(desk).lag_marks
     assert marks is not None
-    assert len(marks.all) <= MOST_MARKS + 1
-    assert marks.all[0][0] == 0
+    assert len(marks) <= 2 * MOST_MARKS
+    assert marks[0] == 0
     commit(desk, 199)
-    assert len(marks.all) == 1
+    assert len(marks) == 2, "of the records that are not committed"
 
 
 def test_marks_end_when_records_count_by_position() -> None:
@@ -240,6 +244,4 @@ def test_marks_end_when_records_count_by_position() -> None:
     desk.collect(1)
     desk.subscriptions.count_by_position()
     desk.collect(1)
-    marks = state_of(desk).lag_marks
-    assert marks is not None
-    assert marks.all == []
+    assert state_of(desk).lag_marks is None

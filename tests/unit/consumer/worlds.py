@@ -219,12 +219,12 @@ class ConsumerWorld:
         return self._poll(self.clock.now() + timeout, count)
 
     def _poll(self, deadline: float, count: int) -> Generator[Wait, None, ConsumerRecords]:
-        found = yield from self.delegate.fetched(deadline, lambda: self.delegate.take_records(count))
+        found = yield from self.delegate.fetched(deadline, self.delegate.take_records, count)
         return ConsumerRecords() if found is None else found
 
     def buffered(self, now: float, count: int = 500) -> ConsumerRecords | None:
         """Run the first step of ``KafkaConsumer.poll``: buffered records, if no other work is due."""
-        return self.delegate.buffered(now, lambda: self.delegate.take_records(count))
+        return self.delegate.buffered(now, self.delegate.take_records, count)
 
     def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
         (sent,) = [s for s in self.client.take_all() if s.request.API_KEY == 1]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import runpy
 import selectors
 import signal
 import socket
@@ -26,6 +28,7 @@ from pyconsumer.metrics import collector, prometheus, serve  # noqa: E402
 from pyconsumer.metrics.prometheus import serve_collector  # noqa: E402
 
 _NOWHERE = "127.0.0.1:1"
+_EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def samples() -> dict[str, float]:
@@ -201,9 +204,8 @@ class _Held:
         yield prometheus_client.core.GaugeMetricFamily("held", "", value=5.0)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1"])
-def test_the_server_asks_no_dns(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where DNS is broken, the name of an address takes seconds."""
+def _refuse_dns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each question for a name fail. Where DNS is broken, it takes seconds."""
 
     def asked(*_: object) -> None:
         raise AssertionError("the server has asked DNS")
@@ -216,6 +218,22 @@ def test_the_server_asks_no_dns(host: str, monkeypatch: pytest.MonkeyPatch) -> N
         "getaddrinfo",
         lambda asked, *rest, flags=0, **named: resolve(asked, *rest, flags=flags | socket.AI_NUMERICHOST, **named),
     )
+
+
+def test_the_server_of_the_health_example_asks_no_dns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes that take seconds make Kubernetes restart a program that works."""
+    serve_health = runpy.run_path(str(_EXAMPLES / "health_server.py"))["serve_health"]
+    with KafkaConsumer(bootstrap_servers=_NOWHERE) as consumer:
+        _refuse_dns(monkeypatch)
+        with serve_health(consumer, 0) as server:
+            answer = urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/alive", timeout=60)
+            assert json.load(answer)["client_id"] == consumer.config.client_id
+            server.shutdown()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::1"])
+def test_the_server_asks_no_dns(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _refuse_dns(monkeypatch)
     try:
         server = serve(0, host)
     except OSError:

@@ -11,7 +11,7 @@ import pytest
 
 from pyconsumer.consumer.metrics import ConsumerMetrics, GroupMetrics
 from pyconsumer.consumer.partition_state import FetchPosition, TopicPartitionState, current_leader
-from pyconsumer.consumer.record_counters import PartitionCounters, TopicCounters
+from pyconsumer.consumer.record_counters import TopicCounters
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.metrics.windows import Reading, Timing, Windows
 from pyconsumer.network.metadata import Metadata
@@ -203,7 +203,7 @@ def test_the_lag_that_a_long_poll_returns_counts_from_its_end() -> None:
     metrics.on_poll_start(0.0)
     metrics.on_fetch(300.0, {"t": 10}, 0, 300.0)
     state.start_counters(metrics.windows, 300.0)
-    state.polls[:] = 1, 3, 3
+    state.pass_records(3, -1, None, hidden=False)
     counters = metrics.partition_counters(state)
 
     assert counters is not None
@@ -214,6 +214,7 @@ def _polled_partition(*, end: int, start: int) -> tuple[ConsumerMetrics, TopicPa
     subscriptions = SubscriptionState(None)
     tp = TopicPartition("t", 0)
     subscriptions.assign_from_user([tp])
+    subscriptions.seek(tp, FetchPosition(start, -1, current_leader(Metadata(), tp)))
     state = subscriptions.by_partition[tp]
     state.update_log_offsets(end, end, start)
     metrics = ConsumerMetrics(0.0, Windows())
@@ -230,7 +231,8 @@ def _read(metrics: ConsumerMetrics, state: TopicPartitionState, now: float) -> R
 
 def test_polls_count_with_the_ends_that_the_log_had_then() -> None:
     metrics, state = _polled_partition(end=100, start=20)
-    state.polls[:] = 2, 30 + 50, 30  # two polls, after which the position was 30 and 50
+    for position in (30, 50):
+        state.pass_records(position, -1, None, hidden=False)
     before = _read(metrics, state, 1.0)
     metrics.settle_polls(state)
     state.update_log_offsets(1000, 1000, 40)
@@ -238,20 +240,20 @@ def test_polls_count_with_the_ends_that_the_log_had_then() -> None:
     assert _read(metrics, state, 1.0) == before
     assert before.growth == {"count": 2, "lag": 70 + 50, "lead": 10 + 30}
     assert before.peaks == {"largest_lag": 70, "smallest_lead": -10}
-    assert list(state.polls) == [0, 0, 0]
+    assert state.polls()[0] == 0
 
-    state.polls[:] = 1, 100, 100
+    state.pass_records(100, -1, None, hidden=False)
     assert _read(metrics, state, 1.0).growth == {"count": 3, "lag": 120 + 900, "lead": 40 + 60}
     assert _read(metrics, state, 1.0).peaks == {"largest_lag": 900, "smallest_lead": -10}
 
 
 def test_a_new_window_takes_no_polls_of_the_one_before() -> None:
     metrics, state = _polled_partition(end=100, start=0)
-    state.polls[:] = 1, 10, 10
+    state.pass_records(10, -1, None, hidden=False)
     metrics.on_poll_start(31.0)  # begins a window
-    state.polls[:] = 1, 60, 60
+    state.pass_records(60, -1, None, hidden=False)
     metrics.on_poll_start(62.0)
-    state.polls[:] = 1, 90, 90
+    state.pass_records(90, -1, None, hidden=False)
 
     assert _read(metrics, state, 63.0).growth["count"] == 3
     assert _read(metrics, state, 91.0).growth["count"] == 2  # 90 s after the first window began
@@ -262,9 +264,9 @@ def test_a_new_window_takes_no_polls_of_the_one_before() -> None:
 
 def test_polls_after_a_long_pause_count_at_once() -> None:
     metrics, state = _polled_partition(end=100, start=0)
-    state.polls[:] = 1, 10, 10
+    state.pass_records(10, -1, None, hidden=False)
     metrics.on_poll_start(3600.0)
-    state.polls[:] = 1, 60, 60
+    state.pass_records(60, -1, None, hidden=False)
 
     assert _read(metrics, state, 3601.0).growth == {"count": 1, "lag": 40, "lead": 60}
     metrics.settle_polls(state)
@@ -280,28 +282,58 @@ def test_the_group_counts_failures_by_time() -> None:
     assert group.rebalances.reading(12.0).totals["total"] == 2.0
 
 
-def test_partitions_cost_less_than_five_megabytes_by_ten_thousand() -> None:
-    """Each has had polls in each of many windows, so its counters keep as many windows as they ever do."""
-    windows = Windows()
-    client = Timing(windows, 0.0)
-    kept: list[PartitionCounters | None] = [None] * 10_000
+_FEWER = 2_000
+
+
+def _polled_states(count: int) -> tuple[ConsumerMetrics, SubscriptionState, list[int]]:
+    """Return partitions of a group's member, each of which has records in its buffer, and their offsets."""
+    subscriptions = SubscriptionState(None)
+    partitions = [TopicPartition("t", number) for number in range(count)]
+    subscriptions.assign_from_user(partitions)
+    for number, tp in enumerate(partitions):
+        subscriptions.seek(tp, FetchPosition(100_000 + number, -1, current_leader(Metadata(), tp)))
+    metrics = ConsumerMetrics(0.0, Windows())
+    metrics.watch(subscriptions, read_committed=False)
+    return metrics, subscriptions, [100_000 + number for number in range(count)]
+
+
+def _use_metrics(metrics: ConsumerMetrics, subscriptions: SubscriptionState, offsets: list[int], *, kept: bool) -> None:
+    """Poll each partition in each of many windows, and commit. ``kept``: with all that serves the metrics alone."""
+    for window in range(1, 7):
+        metrics.begin_window(30.0 * window)
+        for number, state in enumerate(subscriptions.by_partition.values()):
+            state.update_log_offsets(10_000_000 * window, 10_000_000 * window, number)
+            for _ in range(3):
+                offsets[number] += 500
+                if not kept:
+                    state.advance(offsets[number], 7)
+                    continue
+                if state.counters is None:
+                    state.start_counters(metrics.windows, 30.0 * window)
+                    state.keep_lag_marks()
+                state.pass_records(offsets[number], 7, 1_700_000_000_000 + offsets[number], hidden=False)
+            state.note_committed(offsets[number])
+
+
+def _bytes_of(*, kept: bool) -> int:
+    used = _polled_states(_FEWER)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        for number in range(10_000):
-            kept[number] = PartitionCounters(windows, 0.0)
-        for window in range(1, 7):
-            client.roll(30.0 * window)
-            for number, counters in enumerate(kept):
-                assert counters is not None
-                counters.follow(client)
-                counters.polled(1000, 500_000 + number, 10_000_000 + number, 500 + number, 100_000 + number)
-        used = tracemalloc.get_traced_memory()[0] - before
+        _use_metrics(*used, kept=kept)
+        return tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert used < 4_500_000
-    of_states = 10_000 * sys.getsizeof([0, 0, 0])  # of each partition's ``polls``
-    assert used + of_states < 5_100_000
+
+
+def test_partitions_cost_less_than_five_megabytes_by_ten_thousand() -> None:
+    """All that metrics keep of a partition counts: counters of many windows, polls, and marks of lag as time.
+
+    What the attributes of the state take stands in both, and is added. Fewer are measured, which takes less time.
+    """
+    slots = 8 * len(("counters", "lag_marks", "next_timestamp", "committed", "poll_count", "_polled", "_first_polled"))
+    used = _bytes_of(kept=True) - _bytes_of(kept=False) + _FEWER * slots
+    assert 2_000_000 < used * 10_000 / _FEWER < 4_900_000
 
 
 def test_a_reader_in_another_thread_never_sees_more_than_there_was() -> None:
