@@ -288,35 +288,35 @@ class Log:
 
     def debug(self, text: str, *args: object) -> None:
         """Log a line at level DEBUG."""
-        if self._may_want(logging.DEBUG):
+        if self.may_want(logging.DEBUG):
             self._write(logging.DEBUG, text, args)
 
     def info(self, text: str, *args: object) -> None:
         """Log a line at level INFO."""
-        if self._may_want(logging.INFO):
+        if self.may_want(logging.INFO):
             self._write(logging.INFO, text, args)
 
     def warning(self, text: str, *args: object) -> None:
         """Log a line at level WARNING."""
-        if self._may_want(logging.WARNING):
+        if self.may_want(logging.WARNING):
             self._write(logging.WARNING, text, args)
 
     def error(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
         """Log a line at level ERROR, with the traceback of ``exc_info``."""
-        if self._may_want(logging.ERROR):
+        if self.may_want(logging.ERROR):
             self._write(logging.ERROR, text, args, exc_info)
 
     def exception(self, text: str, *args: object) -> None:
         """Log a line at level ERROR, with the exception that is being handled."""
-        if self._may_want(logging.ERROR):
+        if self.may_want(logging.ERROR):
             self._write(logging.ERROR, text, args, sys.exc_info()[1])
 
     def log(self, level: int, text: str, *args: object) -> None:
         """Log a line at a level."""
-        if self._may_want(level):
+        if self.may_want(level):
             self._write(level, text, args)
 
-    def _may_want(self, level: int) -> bool:
+    def may_want(self, level: int) -> bool:
         """Return the result of ``Logger.isEnabledFor``, without its cache, lock, and the methods of a subclass."""
         logger = self._found
         if logger is None:

@@ -448,7 +448,7 @@ class ClientConnection:
         self._coroutine = None
         if self._closed:
             return
-        if self._broker.rates.active:
+        if self._broker.rates.quotas.exist:
             self._throttle(response, context, size_bytes)
         if rule is not None and self._inject_after(rule, response, header):
             return

@@ -165,7 +165,7 @@ class BrokerServer:
             _log.warning("refusing a connection from %s: there are too many connections", host)
             sock.close()
             return
-        if self.broker.rates.active:
+        if self.broker.rates.quotas.exist:
             throttle_ms = self.broker.rates.connected(java_address(host), self.broker.clock.now())
             if throttle_ms:
                 self._close_later(sock, host, throttle_ms)

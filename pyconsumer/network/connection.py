@@ -545,7 +545,9 @@ class Connection:
     def _on_authenticate(self, message: Any, now: float) -> None:
         assert self._mechanism is not None
         if message.error_code:
-            raise self._refused(message.error_message or str(errors.for_code(message.error_code)))
+            advice = getattr(self._mechanism, "refused", None)
+            why = message.error_message or str(errors.for_code(message.error_code))
+            raise self._refused(f"{why}: {advice}" if advice else why)
         mechanism, challenge = self._mechanism, bytes(message.auth_bytes)
         response = self._guarded(lambda: mechanism.respond(challenge))
         if response is not None:

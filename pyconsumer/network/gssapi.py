@@ -149,6 +149,11 @@ class Gssapi:
     name = "GSSAPI"
     #: The end of a sentence about a first message that did not come in time.
     awaited = "no ticket from a KDC: check the KDC of the realm in krb5.conf, and the network to it"
+    #: The end of a sentence about a login that the broker has refused. Kafka does not say why.
+    refused = (
+        "if the clocks of this machine, the KDC and the broker differ, synchronize them. If they do not, check that the"
+        " broker's keytab has the key that the KDC has"
+    )
 
     def __init__(
         self,

@@ -57,6 +57,7 @@ _ADVICE: Final[dict[int, tuple[str, bool]]] = {
     -1765328350: ("the client tries again with a new ticket", True),
     -1765328347: (_CLOCKS, False),
     -1765328243: (_KINIT, False),
+    -1765328236: (_CLOCKS, False),
     -1765328230: ("krb5.conf has no KDC for the realm: add it below [realms]", False),
     -1765328228: (_KDC_AGAIN, True),
     -1765328190: ("the ticket cache belongs to another user, or others may read it: check its permissions", False),

@@ -149,7 +149,12 @@ def _kafka_cluster_is_whole(request: pytest.FixtureRequest) -> Iterator[None]:
     if "kafka_cluster" not in request.fixturenames:
         yield
         return
-    cluster: EmbeddedCluster = request.getfixturevalue("kafka_cluster")
+    from pyconsumer.broker import EmbeddedCluster
+
+    cluster: object = request.getfixturevalue("kafka_cluster")
+    if not isinstance(cluster, EmbeddedCluster):  # a fixture of the user's, with the same name
+        yield
+        return
     users: Mapping[str, str] = request.getfixturevalue("kafka_cluster_users")
     with rights_of(request, _RUN, has_users=bool(users)):
         yield

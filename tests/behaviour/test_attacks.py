@@ -31,6 +31,7 @@ from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataReque
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from pyconsumer.settings.jaas import parse_jaas
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -155,46 +156,91 @@ def test_half_open_connections_keep_nobody_out(
             each.close()
 
 
+class TlsClients:
+    """Makes connections to a listener with TLS."""
+
+    def __init__(self, address: str, certificates: Certificates) -> None:
+        self._address = address
+        self._trusting = ssl.create_default_context(cafile=str(certificates.ca_pem))
+
+    def connect(self, timeout_s: float = 20) -> socket.socket:
+        host, _, port = self._address.rpartition(":")
+        return socket.create_connection((host, int(port)), timeout_s)
+
+    def client(self, timeout_s: float = 20) -> RawClient:
+        return RawClient(self._address, timeout_s=timeout_s, tls=self._trusting)
+
+    def is_served(self) -> bool:
+        """Return whether a new client is served."""
+        try:
+            with self.client(timeout_s=2) as client:
+                return bool(client.request(MetadataRequest([])).brokers)
+        except OSError:
+            return False
+
+    def half_open(self, count: int, stack: ExitStack) -> list[socket.socket]:
+        """Return connections without TLS. Every other one has begun the handshake."""
+        made = [stack.enter_context(self.connect()) for _ in range(count)]
+        for each in made[::2]:
+            each.sendall(b"\x16\x03\x01\x02\x00")
+        return made
+
+
 def test_half_open_tls_up_to_the_most_connections(certificates: Certificates) -> None:
     most = 20
-    trusting = ssl.create_default_context(cafile=str(certificates.ca_pem))
-    with EmbeddedCluster(
-        data_dir=":memory:",
-        listeners=("SSL",),
-        ssl_certfile=certificates.server_pem,
-        config={"max.connections": most, "pyconsumer.login.timeout.ms": 5000},
-    ) as cluster:
-        host, _, port = cluster.address("SSL").rpartition(":")
+    with (
+        EmbeddedCluster(
+            data_dir=":memory:",
+            listeners=("SSL",),
+            ssl_certfile=certificates.server_pem,
+            config={"max.connections": most, "pyconsumer.login.timeout.ms": 5000},
+        ) as cluster,
+        ExitStack() as stack,
+    ):
+        clients = TlsClients(cluster.address("SSL"), certificates)
+        present = stack.enter_context(clients.client())
+        assert present.request(MetadataRequest([])).brokers
+        half_open = clients.half_open(most - 1, stack)
+        assert present.request(MetadataRequest([])).brokers  # it has accepted all of them
+        used_s = _used_s(cluster)
+        for _ in range(200):
+            with clients.connect() as refused:
+                assert refused.recv(1) == b""  # without any work of TLS
+        assert _used_s(cluster) - used_s < 200 * 0.002
+        assert present.request(MetadataRequest([])).brokers
+        half_open[0].close()
+        half_open[1].close()
+        wait_until(clients.is_served, 4, "a place that was given back", 0.02)
+        assert half_open[2].recv(1) == b""  # its time for a login is over
+        wait_until(clients.is_served, 20, "a place whose time was over")
+        assert present.request(MetadataRequest([])).brokers
 
-        def connect() -> socket.socket:
-            return socket.create_connection((host, int(port)), 20)
 
-        def is_served() -> bool:
-            try:
-                with RawClient(cluster.address("SSL"), timeout_s=20, tls=trusting) as client:
-                    return bool(client.request(MetadataRequest([])).brokers)
-            except OSError:
-                return False
-
-        with ExitStack() as stack:
-            present = stack.enter_context(RawClient(cluster.address("SSL"), timeout_s=20, tls=trusting))
-            assert present.request(MetadataRequest([])).brokers
-            half_open = [stack.enter_context(connect()) for _ in range(most - 1)]
-            for each in half_open[::2]:
-                each.sendall(b"\x16\x03\x01\x02\x00")  # the beginning of a handshake
-            assert present.request(MetadataRequest([])).brokers  # it has accepted all of them
-            used_s = _used_s(cluster)
-            for _ in range(200):
-                with connect() as refused:
-                    assert refused.recv(1) == b""  # without any work of TLS
-            assert _used_s(cluster) - used_s < 200 * 0.005
-            assert present.request(MetadataRequest([])).brokers
-            half_open[0].close()
-            half_open[1].close()
-            wait_until(is_served, 4, "a place that was given back", 0.02)
-            assert half_open[2].recv(1) == b""  # its time for a login is over
-            wait_until(is_served, 20, "a place whose time was over")
-            assert present.request(MetadataRequest([])).brokers
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_half_open_tls_up_to_the_most_connections_of_apache_kafka(certificates: Certificates) -> None:
+    """They count there as well. Kafka accepts no more connections meanwhile, and bounds no time of a login."""
+    config = {"max.connections": 20, "connections.max.idle.ms": 6000}
+    with ApacheKafka(config=config, certificates=certificates) as kafka, ExitStack() as stack:
+        clients = TlsClients(kafka.address("SSL"), certificates)
+        present = stack.enter_context(clients.client())
+        assert present.request(MetadataRequest([])).brokers
+        half_open = clients.half_open(20, stack)
+        began = time.monotonic()
+        assert not clients.is_served()
+        waiting = stack.enter_context(clients.connect(0.5))
+        with pytest.raises(TimeoutError):
+            waiting.recv(1)  # ours closes it at once
+        assert present.request(MetadataRequest([])).brokers
+        with RawClient(kafka.bootstrap_servers, timeout_s=20) as client:  # the listener of the brokers has no bound
+            assert client.request(MetadataRequest([])).brokers
+        assert not clients.is_served()
+        assert time.monotonic() - began < 6, "too slow for this test: they were idle for too long"
+        for each in half_open[:8]:
+            each.close()
+        wait_until(clients.is_served, 4, "a place that was given back", 0.02)
+        assert half_open[8].recv(1) == b""  # it was idle
+        assert present.request(MetadataRequest([])).brokers
 
 
 def _used_s(cluster: EmbeddedCluster) -> float:

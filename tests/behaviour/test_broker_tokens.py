@@ -215,9 +215,12 @@ def test_other_tokens_are_accepted(address: str, provider: TokenServer, accepted
         assert (response.error_code, response.auth_bytes) == (0, b"")
 
 
-def test_a_clock_may_be_off_by_the_skew(address: str, provider: TokenServer) -> None:
+@pytest.mark.parametrize("claim", ["nbf", "exp"])
+def test_a_clock_may_be_off_by_the_skew(address: str, provider: TokenServer, claim: str) -> None:
     with RawClient(address, timeout_s=20) as raw:
-        response = begin(raw, first(provider.sign(claims(provider, nbf=soon(2)))))  # the skew is 2 s
+        assert raw.versions
+        times = {"nbf": soon(2)} if claim == "nbf" else {"exp": soon(0), "iat": soon(-60)}  # the skew is 2 s
+        response = begin(raw, first(provider.sign(claims(provider, **times))))
         assert (response.error_code, response.auth_bytes) == (0, b"")
 
 

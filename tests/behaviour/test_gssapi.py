@@ -6,7 +6,9 @@ Not part of a bare ``tox``, as the KDC and the headers of Kerberos are packages 
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import AuthenticationError, KafkaTimeoutError, TopicAuthorizationFailedError
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.kerberos import REALM, Kdc
+from tests.support.process import run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -221,6 +224,7 @@ def test_a_broker_that_is_another_service(world: World) -> None:
     world.kdc.add("other/localhost")
     text = _fails(world.by_keytab(sasl_kerberos_service_name="other"))
     assert "SASL with" in text
+    assert "check that the broker's keytab has the key that the KDC has" in text
 
 
 def test_no_ticket_cache(world: World) -> None:
@@ -308,6 +312,62 @@ def test_the_embedded_broker_has_other_mechanisms(world: World) -> None:
     with EmbeddedCluster(users={"alice": "secret"}) as cluster:
         settings = world.by_keytab(bootstrap_servers=cluster.address("SASL_PLAINTEXT"))
         assert "the broker does not take GSSAPI, but offers" in _fails(settings)
+
+
+# -- clocks ----------------------------------------------------------------------------------------------------------
+
+_FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+_PROGRAM = """
+import json, sys
+from pyconsumer import KafkaAdminClient
+from pyconsumer.errors import KafkaError
+with KafkaAdminClient(**json.loads(sys.argv[1])) as admin:
+    try:
+        admin.list_topics(timeout_ms=4000)
+    except KafkaError as error:
+        print(type(error).__name__, error)
+"""
+
+
+def _minutes_later(world: World, settings: dict[str, Any], minutes: int, krb5_conf: Path | None = None) -> str:
+    """Log in with a clock that is wrong by some minutes. Return the error, or nothing."""
+    assert _FAKETIME is not None, "there is no libfaketime: install the package faketime"
+    env = {"LD_PRELOAD": str(_FAKETIME), "FAKETIME": f"{minutes:+d}m", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    env["KRB5_CONFIG"] = str(krb5_conf or world.kdc.krb5_conf)
+    done = run([sys.executable, "-c", _PROGRAM, json.dumps(settings)], env=env, timeout_s=60).check()
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_with_a_keytab_the_clock_of_the_kdc_counts(world: World, minutes: int) -> None:
+    """MIT Kerberos takes the difference into account, unless krb5.conf switches that off."""
+    assert _minutes_later(world, world.by_keytab(), minutes) == ""
+    strict = world.kdc.folder / "strict.conf"
+    strict.write_text(world.kdc.krb5_conf.read_text().replace("[realms]", "  kdc_timesync = 0\n[realms]"))
+    text = _minutes_later(world, world.by_keytab(), minutes, strict)
+    assert text.startswith("AuthenticationError SASL with ")
+    assert "Clock skew too great in KDC reply: synchronize the clocks of this machine, the KDC and the broker" in text
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_a_clock_that_differs_from_the_kdcs_after_kinit(world: World, minutes: int) -> None:
+    text = _minutes_later(world, world.by_cache(), minutes)
+    assert text.startswith("AuthenticationError SASL with ")
+    assert "Clock skew too great: synchronize the clocks of this machine, the KDC and the broker" in text
+
+
+def test_a_clock_that_differs_from_the_brokers(world: World) -> None:
+    """With a ticket for the broker in the cache, the KDC is not asked, and the broker does not say why it refuses."""
+    cache = world.kdc.cache("alice", world.keytab, service="kafka/localhost")
+    settings = world.settings(sasl_kerberos_ticket_cache=cache)
+    assert _minutes_later(world, settings, 0) == ""
+    late = _minutes_later(world, settings, 10)
+    assert late.startswith("AuthenticationError SASL with ")
+    assert "invalid credentials with SASL mechanism GSSAPI" in late
+    assert "if the clocks of this machine, the KDC and the broker differ, synchronize them" in late
+    early = _minutes_later(world, settings, -10)  # time may mend it: the client tries again
+    assert early.startswith("KafkaTimeoutError ")
+    assert "Ticket not yet valid: synchronize the clocks of this machine, the KDC and the broker" in early
 
 
 # -- the layers ------------------------------------------------------------------------------------------------------

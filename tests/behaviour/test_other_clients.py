@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,15 +18,17 @@ from typing import Any
 
 import pytest
 
+import tests.ports.originals as originals
 import tests.support.clients as programs
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.broker.ports import hold_port
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
-from tests.support.go import franz_program, go_program
+from tests.support.go import franz_program, franz_tests, go_program
 from tests.support.java import VERSION, cache_folder, fetch_jars, properties
 from tests.support.npm import npm_folder
 from tests.support.process import GuardedProcess, run
+from tests.support.repositories import check_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]  # what they need is fetched first
 
@@ -151,6 +155,38 @@ def test_franz_go_logs_in(guarded: EmbeddedCluster, certificates: Certificates, 
     pairs = [("PLAIN", "alice-secret"), *((one, "alice-secret") for one in _SCRAM), *_REFUSED]
     logins = _logins(guarded, certificates, [*pairs, ("OAUTHBEARER", _token("alice"))])
     _check_logins([str(program)], topic_name, logins)
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+def test_franz_gos_own_tests_of_logins(bits: int) -> None:
+    program = franz_tests()
+    assert program is not None, "there is no Go"
+    users = {"alice": "alice-secret"}
+    with EmbeddedCluster(data_dir=":memory:", listeners=("SASL_PLAINTEXT",), users=users) as cluster:
+        env = {"KGO_TEST_SCRAM": f"alice:alice-secret:{bits}", "KGO_TEST_SCRAM_SEEDS": cluster.bootstrap_servers}
+        done = run([str(program), "-test.v", "-test.run", "^TestSCRAM"], env=env, timeout_s=100).check()
+    ended = [line.split()[1:3] for line in done.stdout.splitlines() if line.startswith("---")]
+    assert sorted(ended) == [["PASS:", "TestSCRAMAuth"], ["PASS:", "TestSCRAMAuthBadCredentials"]]
+
+
+#: confluent-kafka-python's files with logins, and the commit.
+_CONFLUENT = "https://github.com/confluentinc/confluent-kafka-python", "8b1c7a613434eee3d0e1287d624d7af04932f410"
+_CONFLUENT_FILES = (
+    "admin/test_describe_operations.py",
+    "admin/test_user_scram_credentials.py",
+    "share_consumer_oauth/test_oauth_integration.py",
+    "share_consumer_sasl/test_share_consumer_sasl.py",
+)
+
+
+def test_confluents_own_tests_of_logins(tmp_path: Path) -> None:
+    """Three of them are skipped by confluent itself."""
+    check_out(*_CONFLUENT, "tests", tmp_path)
+    shutil.copy(Path(originals.__file__).with_name("conftest_of_confluent.py"), tmp_path / "tests" / "conftest.py")
+    files = [f"tests/integration/{name}" for name in _CONFLUENT_FILES]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout=100", *files]
+    done = run(command, cwd=tmp_path, timeout_s=600).check()
+    assert "6 passed, 3 skipped" in done.stdout.splitlines()[-1], done.stdout
 
 
 @pytest.fixture(scope="module")

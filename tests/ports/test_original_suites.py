@@ -2,8 +2,7 @@
 
 Rules
 
-1. The tests are those of a commit. They are fetched with Git, and never become part of this repository. Git's
-   ``url.<base>.insteadOf`` names a copy for machines that do not reach GitHub. Without one the test is skipped there.
+1. The tests are those of a commit: see :mod:`tests.support.repositories`.
 2. ``originals/conftest_of_*.py`` takes the place of the fixtures that start a broker. Nothing else is changed.
 3. A test that does not pass is in ``originals/*.tsv`` with the reason. One that passes must not be there, unless its
    reason begins with "sometimes".
@@ -20,6 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.process import run
+from tests.support.repositories import check_out
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -77,12 +77,7 @@ SUITES: Final = {
 
 def _fetch(suite: Suite, name: str, to: Path) -> None:
     """Put the tests into a folder, with our fixtures."""
-    git = ["git", "-C", str(to)]
-    run([*git, "init", "--quiet"]).check()
-    fetched = run([*git, "fetch", "--quiet", "--depth", "1", suite.repository, suite.commit], timeout_s=_LONG_S)
-    if fetched.returncode:
-        pytest.skip(f"{suite.repository} cannot be fetched: {fetched.stderr.strip()[-200:]}")
-    run([*git, "checkout", "--quiet", "FETCH_HEAD", "--", suite.folder]).check()
+    check_out(suite.repository, suite.commit, suite.folder, to)
     shutil.copy(_FOLDER / f"conftest_of_{name}.py", to / suite.folder / "conftest.py")
     shutil.copy(_FOLDER / "stand_ins.py", to)
     (to / suite.folder / "__init__.py").write_text("")

@@ -119,8 +119,10 @@ class Kdc:
             self._run("kadmin.local", "-q", f"ktadd {keep} -k {path} {name}")
         return path
 
-    def cache(self, name: str, keytab: Path, *, lifetime_s: int = 3600) -> str:
-        """Return a new ticket cache of a principal, as ``kinit`` makes it."""
+    def cache(self, name: str, keytab: Path, *, lifetime_s: int = 3600, service: str | None = None) -> str:
+        """Return a new ticket cache of a principal, as ``kinit`` makes it, with a ticket for a service or without."""
         path = f"FILE:{self.folder}/cache-{time.monotonic_ns()}"
         self._run("kinit", "-k", "-t", str(keytab), "-c", path, "-l", f"{lifetime_s}s", name)
+        if service is not None:
+            self._run("kvno", "-c", path, f"{service}@{REALM}")
         return path

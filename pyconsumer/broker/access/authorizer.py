@@ -6,7 +6,8 @@ The log ``pyconsumer.authorizer`` has a line for each decision: a denial at INFO
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable
 from typing import Final
 
 from pyconsumer.acls import CLUSTER_NAME, AclOperation, ResourceType
@@ -76,8 +77,10 @@ class Authorizer:
             return True
         if len(name) > _LONGEST_REMEMBERED:
             return self._decide(principal, host, operation, kind, name)
+        if self._version != self._acls.version or len(self._decisions) >= _MOST_REMEMBERED:
+            self._forget()
         key = (principal, host, operation, kind, name)
-        found = self._remembered().get(key)
+        found = self._decisions.get(key)
         if found is None:
             found = self._decisions[key] = self._decide(*key)
         return found
@@ -90,12 +93,10 @@ class Authorizer:
         """Return the recorder of a client's questions. Super users have none."""
         return None if principal in self._super_users else self.recorder
 
-    def _remembered(self) -> dict[tuple[str, str, AclOperation, ResourceType, str | None], bool]:
-        """Return the decisions by the present rules."""
-        if self._version != self._acls.version or len(self._decisions) >= _MOST_REMEMBERED:
-            self._decisions.clear()
-            self._version = self._acls.version
-        return self._decisions
+    def _forget(self) -> None:
+        """Forget the decisions, which were made by older rules."""
+        self._decisions.clear()
+        self._version = self._acls.version
 
     def _decide(self, principal: str, host: str, operation: AclOperation, kind: ResourceType, name: str) -> bool:
         decision = self._acls.rules.decide(principal, host, operation, kind, name)
@@ -108,8 +109,8 @@ class Authorizer:
         """
         if self.allows(principal, host, operation, kind, "hardcode"):
             return True
-        key = (principal, host, operation, kind, None)
-        found = self._remembered().get(key)
+        key = (principal, host, operation, kind, None)  # the question above has made the decisions present
+        found = self._decisions.get(key)
         if found is None:
             found = self._decisions[key] = self._acls.rules.allows_any(principal, host, operation, kind)
         return found
@@ -123,7 +124,7 @@ class Access:
         api_key, version: the request.
     """
 
-    __slots__ = ("_api", "_authorizer", "_host", "_principal", "_recorder", "rules")
+    __slots__ = ("_api", "_authorizer", "_host", "_logs_allowed", "_principal", "_recorder", "rules")
 
     def __init__(self, authorizer: Authorizer, principal: str, client_host: str, api_key: int, version: int) -> None:
         self._authorizer = authorizer
@@ -131,6 +132,7 @@ class Access:
         self._recorder = authorizer.recorder_of(principal)
         self._host = java_address(client_host)
         self._api = _API_NAMES[api_key]
+        self._logs_allowed = _log.may_want(logging.DEBUG)  # once, as a request may have many topics
         #: The rows of the table for this request.
         self.rules: tuple[Rule, ...] = rules_of(api_key, version)
 
@@ -151,15 +153,16 @@ class Access:
 
     def fits(self, rule: Rule, name: str = CLUSTER_NAME, *, log_denied: bool = True) -> bool:
         """Return whether the client has the right of a row of the table."""
-        return self._on_cluster(rule) or self._asks(rule.operation, rule.resource, name, log_denied=log_denied)
+        if rule.or_cluster is not None and self._on_cluster(rule.or_cluster):
+            return True
+        return self._asks(rule.operation, rule.resource, name, log_denied=log_denied)
 
-    def _on_cluster(self, rule: Rule) -> bool:
+    def _on_cluster(self, operation: AclOperation) -> bool:
         """Return whether a right on the cluster stands for the one on the resource."""
-        operation = rule.or_cluster
-        if operation is None or (self._recorder is not None and self._recorder.allows_all):
+        if self._recorder is not None and self._recorder.allows_all:
             return False
         allowed = self._authorizer.allows(self._principal, self._host, operation, ResourceType.CLUSTER, CLUSTER_NAME)
-        if allowed:
+        if allowed and self._logs_allowed:
             self._log("ALLOWED", operation, ResourceType.CLUSTER, CLUSTER_NAME)
         return allowed
 
@@ -170,7 +173,8 @@ class Access:
                 Question(self._principal, operation, kind, name, allowed, not log_denied, self._api)
             )
         if allowed:
-            self._log("ALLOWED", operation, kind, name)
+            if self._logs_allowed:
+                self._log("ALLOWED", operation, kind, name)
         elif log_denied:
             self._log("DENIED", operation, kind, name)
         return allowed
@@ -182,7 +186,7 @@ class Access:
     def may_any(self, kind: ResourceType) -> bool:
         """Return whether :meth:`may` is True for at least one resource of a type."""
         rule = self._row(kind, "")
-        if self._on_cluster(rule):
+        if rule.or_cluster is not None and self._on_cluster(rule.or_cluster):
             return True
         allowed = self._authorizer.allows_any(self._principal, self._host, rule.operation, rule.resource)
         if self._recorder is not None:
@@ -221,16 +225,13 @@ _addresses: dict[str, str] = {}
 
 def java_address(client_host: str) -> str:
     """Return an address as Java writes it, with which rules for a host are compared: IPv6 is not shortened."""
-    host = client_host.lstrip("/")
-    if ":" not in host:
-        return host
-    known: Mapping[str, str] = _addresses
-    if host not in known:
+    found = _addresses.get(client_host)
+    if found is None:
         if len(_addresses) > _MOST_REMEMBERED:
             _addresses.clear()
-        address, _, _ = host.partition("%")
-        _addresses[host] = _long_form(address)
-    return known[host]
+        host = client_host.lstrip("/")
+        found = _addresses[client_host] = _long_form(host.partition("%")[0]) if ":" in host else host
+    return found
 
 
 def _long_form(host: str) -> str:

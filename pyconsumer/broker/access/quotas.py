@@ -89,6 +89,7 @@ class QuotaStore:
         save: makes a change durable.
 
     Attributes:
+        exist: True if any quota is set.
         version: changes with every change.
     """
 
@@ -96,6 +97,7 @@ class QuotaStore:
         self._save = save
         self._quotas: dict[Entity, dict[str, float]] = {}
         self._by_address: dict[str, float] = {}  # as Java writes addresses: IPv6 has many spellings
+        self.exist = False  # every request asks
         self.version = 0
 
     def __len__(self) -> int:
@@ -226,6 +228,7 @@ class QuotaStore:
                 for entity, values in self._quotas.items()
                 if entity[0][0] == IP and entity[0][1] is not None and CONNECTION_RATE in values
             }
+        self.exist = bool(self._quotas)
         self.version += 1
 
 

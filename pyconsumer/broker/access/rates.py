@@ -88,23 +88,21 @@ class ClientRates:
     Args:
         quotas: the quotas of the cluster.
         setting: returns a setting by its name, such as ``quota.window.num``.
+
+    Attributes:
+        quotas: those of the arguments. Unless ``quotas.exist``, nothing has to be counted.
     """
 
     def __init__(self, quotas: QuotaStore, setting: Callable[[str], int]) -> None:
         windows, window_s = setting("quota.window.num"), setting("quota.window.size.seconds")
         burst_s = setting("controller.quota.window.num") * setting("controller.quota.window.size.seconds")
-        self._quotas = quotas
+        self.quotas = quotas
         self._windows = windows
         self._window_s = window_s
         self._levels: dict[tuple[str, str, str], Level | None] = {}
         self._version = -1
         self._rates = _Known(lambda: Rate(windows, window_s))
         self._buckets = _Known(lambda: TokenBucket(burst_s))
-
-    @property
-    def active(self) -> bool:
-        """Return whether any quota is set. Without one, nothing is counted."""
-        return bool(len(self._quotas))
 
     def produced(self, principal: str, client_id: str, size_bytes: int, now: float) -> int:
         """Count a Produce request. Return the time in ms for which its client is throttled."""
@@ -153,7 +151,7 @@ class ClientRates:
 
     def mutation(self, principal: str, client_id: str, now: float, *, strict: bool) -> MutationQuota:
         """Return the quota for a request that creates or deletes partitions."""
-        level = self._level(principal, client_id, MUTATION_RATE) if self.active else None
+        level = self._level(principal, client_id, MUTATION_RATE) if self.quotas.exist else None
         if level is None:
             return MutationQuota(None, 0.0, now, strict=strict)
         bucket = self._buckets.find((level.user, level.client_id), now)
@@ -161,7 +159,7 @@ class ClientRates:
 
     def connected(self, address: str, now: float) -> int:
         """Count a connection. Return the time in ms after which it is to be closed. 0: it is accepted."""
-        limit = self._quotas.connection_rate(address)
+        limit = self.quotas.connection_rate(address)
         if limit is None:
             return 0
         rate = self._rates.find(address, now)
@@ -172,15 +170,15 @@ class ClientRates:
         return throttle_ms
 
     def _level(self, principal: str, client_id: str, key: str) -> Level | None:
-        if self._version != self._quotas.version or len(self._levels) > _MOST_REMEMBERED:
+        if self._version != self.quotas.version or len(self._levels) > _MOST_REMEMBERED:
             self._levels.clear()
-            self._version = self._quotas.version
+            self._version = self.quotas.version
         user = principal.partition(":")[2]
         if len(client_id) > _LONGEST_REMEMBERED:  # clients choose it: only a digest stays
-            level = self._quotas.level(user, client_id, key)
+            level = self.quotas.level(user, client_id, key)
             digest = hashlib.sha256(client_id.encode("utf-8", "surrogatepass")).hexdigest()
             return level if level is None or level.client_id is None else level._replace(client_id=f"#{digest}")
         asked = (principal, client_id, key)
         if asked not in self._levels:
-            self._levels[asked] = self._quotas.level(user, client_id, key)
+            self._levels[asked] = self.quotas.level(user, client_id, key)
         return self._levels[asked]

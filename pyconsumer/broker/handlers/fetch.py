@@ -97,7 +97,9 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         partitions, denied = _admitted(broker, request, partitions, context, context.access)
         if not partitions:
             return FetchResponse(session_id=fetch.session_id, responses=_by_topic(fetch.select(denied)))
-    room = _room(broker, request, context)
+    room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
+    if broker.rates.quotas.exist:
+        room = _room(broker, context, room)
     min_bytes = min(request.min_bytes, room)
     read = _read(broker, request, partitions, context, room)
     until, now = context.now + request.max_wait_ms / 1000, context.now
@@ -118,7 +120,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         if request.isolation_level != _READ_COMMITTED:
             break  # the wait has counted the bytes: there are fewer only if the time is up or the leader has changed
         now = broker.clock.now()
-    if broker.rates.active:
+    if broker.rates.quotas.exist:
         # An incremental response has only partitions with records or errors.
         sent = len(denied) + sum(1 for _, data in read.results if data.error_code or data.records)
         now = broker.clock.now()
@@ -162,10 +164,9 @@ def _admitted(
     return admitted, denied
 
 
-def _room(broker: Broker, request: FetchRequest, context: RequestContext) -> int:
+def _room(broker: Broker, context: RequestContext, room: int) -> int:
     """Return the most bytes of the response. It must not be so large that it would be throttled each time."""
-    room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
-    most = broker.rates.most_fetched(context.principal, context.client_id) if broker.rates.active else None
+    most = broker.rates.most_fetched(context.principal, context.client_id)
     return room if most is None else min(room, most)
 
 

@@ -129,7 +129,7 @@ async def _fetch(
     broker: Broker, request: ShareFetchRequest, context: RequestContext, key: SessionKey, session: ShareSession
 ) -> list[Fetched]:
     rates, client = broker.rates, (context.principal, context.client_id)
-    if rates.active:
+    if rates.quotas.exist:
         context.throttle(rates.delivered(*client, 0, context.now))
         if context.throttle_ms:
             return []  # records that are acquired must be sent, so none are
@@ -146,7 +146,7 @@ async def _fetch(
     admitted, denied = _admitted(broker, context, session.in_turn())
     shares = broker.share_partitions
     found = await fetch(shares, wanted, session, admitted, broker.timer, broker.clock, broker.call_soon)
-    if rates.active:
+    if rates.quotas.exist:
         context.throttle(rates.delivered(*client, sum(len(one.records) for one in found), broker.clock.now()))
     return [*found, *denied]
 

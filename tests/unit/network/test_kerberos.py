@@ -234,6 +234,7 @@ def test_without_the_package_the_error_says_how_to_install_it(
         (-1765328351, "Ticket not yet valid", KafkaConnectionError, "synchronize the clocks"),
         (-1765328350, "Request is a replay", KafkaConnectionError, "tries again"),
         (-1765328347, "Clock skew too great", AuthenticationError, "synchronize the clocks"),
+        (-1765328236, "Clock skew too great in KDC reply", AuthenticationError, "synchronize the clocks"),
         (-1765328243, "No credentials", AuthenticationError, "get a ticket by kinit, or give sasl_kerberos_keytab"),
         (-1765328230, "Cannot find KDC", AuthenticationError, "no KDC for the realm"),
         (-1765328228, "Cannot contact any KDC", KafkaConnectionError, "check the KDC of the realm in krb5.conf"),

@@ -65,6 +65,22 @@ def test_the_cluster_has_a_schema_registry_if_a_test_uses_it(run: pytest.Pyteste
     run.runpytest_subprocess(*plugin, "test_without.py", timeout=60).assert_outcomes(passed=1)
 
 
+def test_another_fixture_may_have_the_name_of_the_cluster(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_cluster():
+            return "a cluster in a container"
+
+        def test_it(kafka_cluster):
+            assert kafka_cluster == "a cluster in a container"
+        """
+    )
+    _passes(run, 1)
+
+
 def test_the_mark_shapes_the_topic(run: pytest.Pytester) -> None:
     run.makepyfile(
         """

@@ -89,8 +89,8 @@ def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_allowed_is_logged_for_those_who_look_closely(caplog: pytest.LogCaptureFixture) -> None:
     store = AclStore(lambda undo, change: None)
     store.create(parse_acl("alice: READ topic t"))
-    access = Access(Authorizer(store), "User:alice", "/127.0.0.1", ApiKey.FETCH, 12)
     with caplog.at_level(logging.DEBUG, "pyconsumer.authorizer"):
+        access = Access(Authorizer(store), "User:alice", "/127.0.0.1", ApiKey.FETCH, 12)
         assert access.may(ResourceType.TOPIC, "t")
         assert not access.may(ResourceType.TOPIC, "other")
         assert not access.may(ResourceType.TOPIC, "hidden", log_denied=False)
