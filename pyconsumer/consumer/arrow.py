@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.consumer.arguments import check_max_records
@@ -145,10 +147,19 @@ class ArrowColumns:
         numbers: dict[str, int] = {}
         for tp, _ in runs:
             numbers.setdefault(tp.topic, len(numbers))
-        names = binary_array(pa, BinaryColumn.of([name.encode() for name in numbers]), pa.string())
-        indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
-        topics = pa.DictionaryArray.from_arrays(indices, names)
-        return topics if pa.types.is_dictionary(kind) else topics.cast(kind)
+        if pa.types.is_dictionary(kind):
+            indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
+            return pa.DictionaryArray.from_arrays(indices, self._strings(numbers))
+        # Several times as fast as to cast a dictionary.
+        from pyarrow.compute import run_end_decode
+
+        lasting = [(tp.topic, count) for tp, count in runs if count]
+        ends = number_array(pa, array("i", accumulate([count for _, count in lasting])), pa.int32())
+        names = self._strings([topic for topic, _ in lasting])
+        return run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, names))
+
+    def _strings(self, texts: Iterable[str]) -> Any:
+        return binary_array(self._pa, BinaryColumn.of([text.encode() for text in texts]), self._pa.string())
 
     def _repeated(self, runs: Iterable[tuple[int, int]]) -> Any:
         """Return an array of repeated numbers. Not by ``pyarrow.repeat``: the first scalar would import pandas."""

@@ -94,6 +94,11 @@ cdef struct Pf:
     int64_t nanos
 
 
+cdef struct Plain:
+    int plain
+    int32_t column
+
+
 cdef struct Table_:
     Py_ssize_t column
     Py_ssize_t first
@@ -103,6 +108,7 @@ cdef struct Table_:
     int64_t counted
     int32_t *by_number
     uint32_t numbers  # the length of that table
+    Plain[128] plain  # by tags of one byte
 
 
 cdef struct Pr:
@@ -285,6 +291,7 @@ cdef class MessageProgram:
 
     cdef int fill_table(self, Table_ *table, given, bint is_root, list layout) except -1:
         cdef Py_ssize_t place, most = 0
+        cdef int tag
         table.column, table.first, table.many, table.first_oneof, table.many_oneofs, table.counted = given
         if not -1 <= table.column < <Py_ssize_t>len(layout) or table.counted < 0:
             raise ValueError("a table of the plan is wrong")
@@ -310,6 +317,10 @@ cdef class MessageProgram:
         for place in range(table.first, table.first + table.many):
             if self.fields[place].number < DENSE:
                 table.by_number[self.fields[place].number] = <int32_t>place
+            if self.fields[place].number < 16 and self.fields[place].plain != NOT_PLAIN:
+                tag = <int>(self.fields[place].number << 3) | self.fields[place].wire
+                table.plain[tag].plain = self.fields[place].plain
+                table.plain[tag].column = <int32_t>self.fields[place].column
         return 0
 
     cdef int check(self, Pf *field) except -1:
@@ -741,23 +752,14 @@ cdef int scan_plain(Pr *p, const Table_ *table, Py_ssize_t count) noexcept:
     cdef Reading *r = p.r
     cdef const uint8_t *at = r.at
     cdef const uint8_t *end = r.end
-    cdef const Pf *field
     cdef Col *col
     cdef uint64_t found = 0
-    cdef uint32_t tag
-    cdef Py_ssize_t place
     cdef int length, plain
-    while at < end:
-        tag = at[0]
-        if tag >= 0x80 or tag >> 3 >= table.numbers:
+    while at < end and at[0] < 0x80:
+        plain = table.plain[at[0]].plain
+        if plain == NOT_PLAIN:
             break
-        place = table.by_number[tag >> 3]
-        if place < 0:
-            break
-        field = p.fields + place
-        plain = field.plain
-        if plain == NOT_PLAIN or field.wire != <int>(tag & 7):
-            break
+        col = r.cols + table.plain[at[0]].column
         at += 1
         if plain == PLAIN_WORD:
             if end - at < 8:
@@ -777,7 +779,6 @@ cdef int scan_plain(Pr *p, const Table_ *table, Py_ssize_t count) noexcept:
             if length == 0 or (plain >= PLAIN_TEXT and length > 5):
                 return BAD
             at += length
-        col = r.cols + field.column
         if col.count == count:  # the last value counts
             reopen(col, count)
         if col.count == col.room and grow_column(r, col) != FINE:
@@ -976,6 +977,12 @@ cdef int finish_message(Pr *p, const Table_ *table, Py_ssize_t count, int level)
         if field.column < 0:
             continue
         col = r.cols + field.column
+        if field.plain != NOT_PLAIN:
+            if col.count < count:
+                result = fill_plain(p, field) if field.absent == A_NUMBER else fill_field(p, field, level)
+                if result != FINE:
+                    return result
+            continue
         if field.rule == SINGULAR:
             if col.count < count:
                 result = fill_field(p, field, level)
@@ -998,6 +1005,21 @@ cdef int finish_message(Pr *p, const Table_ *table, Py_ssize_t count, int level)
         col.ends[col.count] = <int32_t>r.cols[field.items].count
         if r.cols[field.items].count > r.most_now:
             r.most_now = r.cols[field.items].count
+    return FINE
+
+
+cdef inline int fill_plain(Pr *p, const Pf *field) noexcept:
+    """Fill in the number of a plain field."""
+    cdef Col *col = p.r.cols + field.column
+    if next_of(p.r, col, True) != FINE:
+        return NO_MEMORY
+    if field.plain == PLAIN_LONG or field.plain == PLAIN_WORD:
+        (<uint64_t *>col.data)[col.count] = field.bits
+    elif field.plain == PLAIN_BOOL:
+        set_bit(col.data, col.count, field.bits != 0)
+    else:
+        (<uint32_t *>col.data)[col.count] = <uint32_t>field.bits
+    col.count += 1
     return FINE
 
 
