@@ -227,8 +227,12 @@ cdef extern from *:
     }
 
     /* Append a text to others, if that is cheap: it is short and ASCII, and both sides have 16 bytes. Else return 0. */
-    static inline int pyconsumer_short_text(uint8_t *to, int64_t room, const uint8_t *from, int64_t left, int64_t size) {
-        static const uint8_t high[32] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128};
+    static inline int pyconsumer_short_text(
+        uint8_t *to, int64_t room, const uint8_t *from, int64_t left, int64_t size
+    ) {
+        static const uint8_t high[32] = {
+            128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,  /* and zeros */
+        };
         uint64_t text[2], mask[2];
         if (size > 16 || room < 16 || left < 16) return 0;
         memcpy(text, from, 16);
@@ -782,7 +786,7 @@ cdef int read_record(Reading *r, const Do *step, int level) noexcept:
 
 
 cdef int read_fields(Reading *r, const int32_t *link, const int32_t *last, int level) noexcept:
-    """Append the fields of a record. Most of them are read here, with what changes in registers."""
+    """Append the fields of a record. Most of them are read here, without a call for each."""
     cdef const uint8_t *at = r.at
     cdef const uint8_t *end = r.end
     cdef const Do *step

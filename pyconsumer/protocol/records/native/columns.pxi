@@ -280,7 +280,7 @@ cdef class ColumnsBuilder:
         (<int32_t *>self.epochs.start)[self.count] = epoch
 
     cdef inline void add_same(self, Py_ssize_t end, int32_t timestamp_type, int32_t epoch) noexcept:
-        """Fill in what the rows up to ``end`` have in common, count them, and end their lists of headers."""
+        """Fill in the values that the rows up to ``end`` have in common, and count these rows. They have no headers."""
         cdef int32_t *types = <int32_t *>self.types.start
         cdef int32_t *epochs = <int32_t *>self.epochs.start
         cdef int32_t *ends = NULL
