@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.consumer.arguments import check_max_records
@@ -30,6 +32,7 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 
 DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "leader_epoch")
+_OF_RUNS: Final = ("topic", "partition")  # columns that have one value for all rows of a partition
 
 Runs = Sequence[tuple[TopicPartition, int]]
 """Partitions with numbers of rows, in the order of the rows."""
@@ -101,14 +104,32 @@ class ArrowColumns:
 
     def arrays(self, columns: Columns, runs: Runs) -> list[Any]:
         """Return the arrays of some rows, in the order of the schema."""
-        return [self._array(field.name, field.type, columns, runs) for field in self.schema]
+        return [
+            self._of_runs(field.name, field.type, runs)
+            if field.name in _OF_RUNS
+            else self._array(field.name, field.type, columns)
+            for field in self.schema
+        ]
 
-    def _array(self, name: str, kind: Any, columns: Columns, runs: Runs) -> Any:
-        pa = self._pa
+    def joined(self, parts: Sequence[tuple[TopicPartition, Columns, int]]) -> list[Any]:
+        """Return the arrays of some parts, in the order of the schema. Of each part the first rows are taken."""
+        found = []
+        for field in self.schema:
+            if field.name in _OF_RUNS:
+                found.append(self._of_runs(field.name, field.type, [(tp, used) for tp, _, used in parts]))
+                continue
+            arrays = [self._array(field.name, field.type, columns).slice(0, used) for _, columns, used in parts]
+            found.append(arrays[0] if len(arrays) == 1 else self._pa.concat_arrays(arrays))
+        return found
+
+    def _of_runs(self, name: str, kind: Any, runs: Runs) -> Any:
+        """Return a column that has one value for each run of rows."""
         if name == "topic":
             return self._topics(kind, runs)
-        if name == "partition":
-            return self._repeated((tp.partition, count) for tp, count in runs)
+        return self._repeated((tp.partition, count) for tp, count in runs)
+
+    def _array(self, name: str, kind: Any, columns: Columns) -> Any:
+        pa = self._pa
         if name == "offset":
             return number_array(pa, columns.offsets, kind)
         if name == "timestamp":
@@ -126,10 +147,19 @@ class ArrowColumns:
         numbers: dict[str, int] = {}
         for tp, _ in runs:
             numbers.setdefault(tp.topic, len(numbers))
-        names = binary_array(pa, BinaryColumn.of([name.encode() for name in numbers]), pa.string())
-        indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
-        topics = pa.DictionaryArray.from_arrays(indices, names)
-        return topics if pa.types.is_dictionary(kind) else topics.cast(kind)
+        if pa.types.is_dictionary(kind):
+            indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
+            return pa.DictionaryArray.from_arrays(indices, self._strings(numbers))
+        # Several times as fast as to cast a dictionary.
+        from pyarrow.compute import run_end_decode
+
+        lasting = [(tp.topic, count) for tp, count in runs if count]
+        ends = number_array(pa, array("i", accumulate([count for _, count in lasting])), pa.int32())
+        names = self._strings([topic for topic, _ in lasting])
+        return run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, names))
+
+    def _strings(self, texts: Iterable[str]) -> Any:
+        return binary_array(self._pa, BinaryColumn.of([text.encode() for text in texts]), self._pa.string())
 
     def _repeated(self, runs: Iterable[tuple[int, int]]) -> Any:
         """Return an array of repeated numbers. Not by ``pyarrow.repeat``: the first scalar would import pandas."""
@@ -189,15 +219,9 @@ class _TypedColumns:
         return batch
 
     def _raw_arrays(self, rows: TypedRows) -> list[Any]:
-        batches = []
-        for tp, columns, used in rows.parts:
-            whole = self._raw_columns.arrays(columns, [(tp, len(columns))])
-            batches.append([array if used == len(columns) else array.slice(0, used) for array in whole])
-        if len(batches) == 1:
-            return batches[0]
-        if not batches:
+        if not rows.parts:
             return [self._pa.array([], field.type) for field in self._raw_columns.schema]
-        return [self._pa.concat_arrays(list(arrays)) for arrays in zip(*batches, strict=True)]
+        return self._raw_columns.joined(rows.parts)
 
 
 class ArrowPoll:

@@ -63,6 +63,23 @@ def test_rows_of_several_partitions_become_one_batch(dictionary_topic: bool) -> 
 
 
 @pytest.mark.parametrize("dictionary_topic", [False, True])
+def test_parts_of_which_the_first_rows_are_taken_become_one_batch(dictionary_topic: bool) -> None:
+    wanted = ArrowColumns(dictionary_topic=dictionary_topic)
+    parts = []
+    for tp, offset, count, used in ((A, 0, 2, 1), (B, 5, 2, 2), (A, 1, 3, 2)):
+        builder = wanted.builder()
+        Cursor(tp, batch(offset, count), fetch_offset=offset).take_into(builder, 100)
+        parts.append((tp, builder.build(), used))
+    for chosen, offsets in ((parts, [0, 5, 6, 1, 2]), (parts[:1], [0])):
+        found = pa.RecordBatch.from_arrays(wanted.joined(chosen), schema=wanted.schema)
+        found.validate(full=True)
+        assert found["offset"].to_pylist() == offsets
+        assert found["topic"].to_pylist() == ["b" if offset > 4 else "a" for offset in offsets]
+        assert found["partition"].to_pylist() == [int(offset > 4) for offset in offsets]
+        assert found["value"].to_pylist() == [b"v%d" % offset for offset in offsets]
+
+
+@pytest.mark.parametrize("dictionary_topic", [False, True])
 def test_without_rows_the_schema_is_the_same(dictionary_topic: bool) -> None:
     wanted = ArrowColumns(dictionary_topic=dictionary_topic)
     empty = wanted.batch(wanted.builder(), ())

@@ -87,8 +87,23 @@ cdef struct Col:
     uint8_t *data
 
 
+cdef enum:
+    # The ways to read a field within the loop over the fields of a record. The others go by way of read_step.
+    BY_STEP = 0
+    BY_LONG
+    BY_INT
+    BY_ENUM
+    BY_TEXT
+    BY_BYTES
+    BY_DOUBLE
+    BY_BOOLEAN
+    BY_NULL
+    BY_UNION
+
+
 cdef struct Do:
     int do
+    int way
     Py_ssize_t column
     int64_t a
     int64_t b
@@ -211,6 +226,22 @@ cdef extern from *:
         }
     }
 
+    /* Append a text to others, if that is cheap: it is short and ASCII, and both sides have 16 bytes. Else return 0. */
+    static inline int pyconsumer_short_text(
+        uint8_t *to, int64_t room, const uint8_t *from, int64_t left, int64_t size
+    ) {
+        static const uint8_t high[32] = {
+            128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,  /* and zeros */
+        };
+        uint64_t text[2], mask[2];
+        if (size > 16 || room < 16 || left < 16) return 0;
+        memcpy(text, from, 16);
+        memcpy(mask, high + 16 - size, 16);
+        if ((text[0] & mask[0]) | (text[1] & mask[1])) return 0;
+        memcpy(to, text, 16);
+        return 1;
+    }
+
     static inline int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) {
         *overflow = number > INT64_MAX / factor || number < INT64_MIN / factor;
         return *overflow ? 0 : number * factor;
@@ -231,6 +262,9 @@ cdef extern from *:
     """
     bint pyconsumer_is_utf8(const uint8_t *text, size_t size) noexcept nogil
     void pyconsumer_copy(uint8_t *to, const uint8_t *from_, size_t size) noexcept nogil
+    bint pyconsumer_short_text(
+        uint8_t *to, int64_t room, const uint8_t *from_, int64_t left, int64_t size
+    ) noexcept nogil
     int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) noexcept nogil
     int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) noexcept nogil
     int64_t pyconsumer_bits_set(const uint8_t *bits, int64_t count) noexcept nogil
@@ -317,6 +351,9 @@ cdef class ColumnProgram:
             raise ValueError("a step of the plan is unknown")
         step.do, step.column, step.a, step.b, step.c = do, column, a, b, c
         step.at, step.size = NULL, 0
+        step.way = WAY_OF.get(do, BY_STEP)
+        if do == D_LONG and (a == 0 or b != 1):
+            step.way = BY_STEP
         if do in (D_UNION, D_DEFAULT, D_REFUSED, D_SKIP):
             if column != -1:
                 raise ValueError("a step of the plan has a column")
@@ -358,6 +395,18 @@ cdef class ColumnProgram:
     def __reduce__(self):
         return not_copied_columns(self)
 
+
+WAY_OF = {
+    D_NULL: BY_NULL,
+    D_BOOLEAN: BY_BOOLEAN,
+    D_INT: BY_INT,
+    D_LONG: BY_LONG,
+    D_DOUBLE: BY_DOUBLE,
+    D_BYTES: BY_BYTES,
+    D_TEXT: BY_TEXT,
+    D_ENUM: BY_ENUM,
+    D_UNION: BY_UNION,
+}
 
 KINDS_OF = {
     D_NULL: frozenset(range(LAST_KIND)),
@@ -728,17 +777,95 @@ cdef int read_record(Reading *r, const Do *step, int level) noexcept:
     cdef Col *col = r.cols + step.column
     cdef const int32_t *link = r.links + step.a
     cdef const int32_t *end = link + step.b
-    cdef int result
     if level >= MAX_LEVELS or not counts(r, step.c):
         return BAD
     if next_of(r, col, True) != FINE:
         return NO_MEMORY
     col.count += 1
-    while link < end:
-        result = read_step(r, r.steps + link[0], level + 1)
-        if result != FINE:
-            return result
+    return read_fields(r, link, end, level + 1)
+
+
+cdef int read_fields(Reading *r, const int32_t *link, const int32_t *last, int level) noexcept:
+    """Append the fields of a record. Most of them are read here, without a call for each."""
+    cdef const uint8_t *at = r.at
+    cdef const uint8_t *end = r.end
+    cdef const Do *step
+    cdef Col *col
+    cdef int64_t number = 0
+    cdef uint64_t found
+    cdef int way, length, result
+    while link < last:
+        step = r.steps + link[0]
         link += 1
+        way = step.way
+        if way == BY_UNION and at < end and at[0] < 0x80:
+            number = at[0] >> 1
+            if at[0] & 1 or number >= step.b:
+                return BAD
+            step = r.steps + r.links[step.a + number]
+            at += 1
+            way = step.way
+        col = r.cols + step.column
+        if way == BY_STEP or way >= BY_NULL:
+            r.at = at
+            if way == BY_NULL:
+                result = add_null(r, col) if counts(r, step.c) else BAD
+            else:
+                result = read_step(r, step, level)
+            if result != FINE:
+                return result
+            at = r.at
+            continue
+        if col.count == col.room and grow_column(r, col) != FINE:
+            return NO_MEMORY
+        if way == BY_DOUBLE:
+            if end - at < 8:
+                return BAD
+            put_little(col.data + 8 * col.count, at, 8)
+            at += 8
+        elif way == BY_BOOLEAN:
+            if at >= end or at[0] > 1:
+                return BAD
+            set_bit(col.data, col.count, at[0] == 1)
+            at += 1
+        else:
+            if at < end and at[0] < 0x80:
+                found = at[0]
+                number = <int64_t>((found >> 1) ^ (0 - (found & 1)))
+                at += 1
+            else:
+                length = pyconsumer_number(at, end, &number)
+                if length == 0:
+                    return BAD
+                at += length
+            if way == BY_LONG:
+                (<int64_t *>col.data)[col.count] = number
+            elif way <= BY_ENUM:
+                if way == BY_ENUM:
+                    if number < 0 or number >= step.size:
+                        return BAD
+                    number = (<const int32_t *>step.at)[number]
+                    if number < 0:
+                        return BAD
+                elif number < INT32_MIN or number > INT32_MAX:
+                    return BAD
+                (<int32_t *>col.data)[col.count] = <int32_t>number
+            else:
+                if number < 0 or number > end - at or not counts(r, number):
+                    return BAD
+                if not pyconsumer_short_text(col.data + col.size, col.capacity - col.size, at, end - at, number):
+                    if way == BY_TEXT and not pyconsumer_is_utf8(at, <size_t>number):
+                        return BAD
+                    if number > col.capacity - col.size and grow_text(r, col, number) != FINE:
+                        return NO_MEMORY
+                    pyconsumer_copy(col.data + col.size, at, <size_t>number)
+                at += number
+                col.size += number
+                col.ends[col.count + 1] = <int32_t>col.size
+        if col.valid is not NULL:
+            set_bit(col.valid, col.count, True)
+        col.count += 1
+    r.at = at
     return FINE
 
 

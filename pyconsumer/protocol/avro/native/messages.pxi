@@ -67,15 +67,15 @@ cdef struct Entry:
 
 
 cdef struct Pf:
-    int do
+    int plain
     int wire
     int rule
     int absent
-    int plain
+    Py_ssize_t column
+    int do
     uint32_t number
     bint closed
     bint dense  # an enum whose numbers are 0, 1, 2 and so on
-    Py_ssize_t column
     Py_ssize_t items
     Py_ssize_t table
     Py_ssize_t oneof
@@ -94,6 +94,11 @@ cdef struct Pf:
     int64_t nanos
 
 
+cdef struct Plain:
+    int plain
+    int32_t column
+
+
 cdef struct Table_:
     Py_ssize_t column
     Py_ssize_t first
@@ -103,6 +108,7 @@ cdef struct Table_:
     int64_t counted
     int32_t *by_number
     uint32_t numbers  # the length of that table
+    Plain[128] plain  # by tags of one byte
 
 
 cdef struct Pr:
@@ -285,6 +291,7 @@ cdef class MessageProgram:
 
     cdef int fill_table(self, Table_ *table, given, bint is_root, list layout) except -1:
         cdef Py_ssize_t place, most = 0
+        cdef int tag
         table.column, table.first, table.many, table.first_oneof, table.many_oneofs, table.counted = given
         if not -1 <= table.column < <Py_ssize_t>len(layout) or table.counted < 0:
             raise ValueError("a table of the plan is wrong")
@@ -310,6 +317,10 @@ cdef class MessageProgram:
         for place in range(table.first, table.first + table.many):
             if self.fields[place].number < DENSE:
                 table.by_number[self.fields[place].number] = <int32_t>place
+            if self.fields[place].number < 16 and self.fields[place].plain != NOT_PLAIN:
+                tag = <int>(self.fields[place].number << 3) | self.fields[place].wire
+                table.plain[tag].plain = self.fields[place].plain
+                table.plain[tag].column = <int32_t>self.fields[place].column
         return 0
 
     cdef int check(self, Pf *field) except -1:
@@ -693,16 +704,12 @@ cdef int scan_message(Pr *p, const Table_ *table, Py_ssize_t count, uint32_t gro
     cdef int wire = 0, result
     cdef Py_ssize_t place
     cdef Pf *field
-    while r.at < r.end:
-        number = r.at[0]
-        if number < 0x80 and number >> 3 < table.numbers:
-            place = table.by_number[number >> 3]
-            if place >= 0 and p.fields[place].plain != NOT_PLAIN and p.fields[place].wire == <int>(number & 7):
-                r.at += 1
-                result = add_plain(r, p.fields + place, count)
-                if result != FINE:
-                    return result
-                continue
+    while True:
+        result = scan_plain(p, table, count)
+        if result != FINE:
+            return result
+        if r.at >= r.end:
+            break
         if not tag_at(r, &number, &wire):
             return BAD
         if wire == 4:
@@ -740,64 +747,97 @@ cdef int scan_message(Pr *p, const Table_ *table, Py_ssize_t count, uint32_t gro
     return FINE if group == 0 else BAD
 
 
-cdef inline int add_plain(Reading *r, const Pf *field, Py_ssize_t count) noexcept:
-    """Read a plain field, whose tag was read."""
-    cdef Col *col = r.cols + field.column
+cdef int scan_plain(Pr *p, const Table_ *table, Py_ssize_t count) noexcept:
+    """Read fields up to the first one that is not plain, or has a tag of several bytes."""
+    cdef Reading *r = p.r
     cdef const uint8_t *at = r.at
     cdef const uint8_t *end = r.end
-    cdef int plain = field.plain
-    cdef uint64_t found
-    cdef int length
-    if plain == PLAIN_TEXT or plain == PLAIN_BYTES:
-        return add_plain_text(r, col, plain == PLAIN_TEXT, count)
-    if plain <= PLAIN_BOOL:
-        if at < end and at[0] < 0x80:
+    cdef Col *col
+    cdef uint64_t found = 0
+    cdef int length, plain
+    while at < end and at[0] < 0x80:
+        plain = table.plain[at[0]].plain
+        if plain == NOT_PLAIN:
+            break
+        col = r.cols + table.plain[at[0]].column
+        at += 1
+        if plain == PLAIN_WORD:
+            if end - at < 8:
+                return BAD
+            put_little(<uint8_t *>&found, at, 8)
+            at += 8
+        elif plain == PLAIN_HALF:
+            if end - at < 4:
+                return BAD
+            found = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16 | <uint32_t>at[3] << 24
+            at += 4
+        elif at < end and at[0] < 0x80:  # a number, or the length of a text
             found = at[0]
             at += 1
         else:
             length = pyconsumer_varint(at, end, &found)
-            if length == 0:
+            if length == 0 or (plain >= PLAIN_TEXT and length > 5):
                 return BAD
             at += length
-    elif plain == PLAIN_WORD:
-        if end - at < 8:
-            return BAD
-        put_little(<uint8_t *>&found, at, 8)
-        at += 8
-    else:
-        if end - at < 4:
-            return BAD
-        found = at[0] | <uint32_t>at[1] << 8 | <uint32_t>at[2] << 16 | <uint32_t>at[3] << 24
-        at += 4
+        if col.count == count:  # the last value counts
+            reopen(col, count)
+        if col.count == col.room and grow_column(r, col) != FINE:
+            return NO_MEMORY
+        if plain == PLAIN_TEXT or plain == PLAIN_BYTES:
+            if found > <uint64_t>(end - at) or not counts(r, <int64_t>found):
+                return BAD
+            if not pyconsumer_short_text(
+                col.data + col.size, col.capacity - col.size, at, end - at, <int64_t>found
+            ):
+                if plain == PLAIN_TEXT and not pyconsumer_is_utf8(at, <size_t>found):
+                    return BAD
+                if <Py_ssize_t>found > col.capacity - col.size and grow_text(r, col, <Py_ssize_t>found) != FINE:
+                    return NO_MEMORY
+                pyconsumer_copy(col.data + col.size, at, <size_t>found)
+            at += found
+            col.size += <Py_ssize_t>found
+            col.ends[col.count + 1] = <int32_t>col.size
+        elif plain == PLAIN_LONG or plain == PLAIN_WORD:
+            (<uint64_t *>col.data)[col.count] = found
+        elif plain == PLAIN_BOOL:
+            set_bit(col.data, col.count, found != 0)
+        else:
+            (<uint32_t *>col.data)[col.count] = <uint32_t>found
+        if col.valid is not NULL:
+            set_bit(col.valid, col.count, True)
+        col.count += 1
     r.at = at
-    if col.count == count:  # the last value counts
-        col.count -= 1
-    if next_of(r, col, True) != FINE:
-        return NO_MEMORY
-    if plain == PLAIN_LONG or plain == PLAIN_WORD:
-        (<uint64_t *>col.data)[col.count] = found
-    elif plain == PLAIN_BOOL:
-        set_bit(col.data, col.count, found != 0)
-    else:
-        (<uint32_t *>col.data)[col.count] = <uint32_t>found
-    col.count += 1
     return FINE
 
 
-cdef inline int add_plain_text(Reading *r, Col *col, bint is_text, Py_ssize_t count) noexcept:
+cdef int add_plain(Reading *r, const Pf *field, Py_ssize_t count) noexcept:
+    """Read a plain field whose tag was read, as :func:`scan_plain` does. Its tag has several bytes."""
+    cdef Col *col = r.cols + field.column
     cdef const uint8_t *start
+    cdef int plain = field.plain
+    cdef uint64_t found = 0
     cdef Py_ssize_t size = 0
-    if r.at < r.end and r.at[0] < 0x80 and r.at[0] < r.end - r.at:
-        size = r.at[0]
-        r.at += 1
-    elif not length_at(r, &size):
-        return BAD
-    start = r.at
-    r.at += size
-    if (is_text and not pyconsumer_is_utf8(start, <size_t>size)) or not counts(r, size):
+    if plain == PLAIN_TEXT or plain == PLAIN_BYTES:
+        if not length_at(r, &size):
+            return BAD
+        start = r.at
+        r.at += size
+        if (plain == PLAIN_TEXT and not pyconsumer_is_utf8(start, <size_t>size)) or not counts(r, size):
+            return BAD
+        reopen(col, count)
+        return add_bytes(r, col, start, size)
+    if plain == PLAIN_WORD or plain == PLAIN_HALF:
+        size = 8 if plain == PLAIN_WORD else 4
+        if r.end - r.at < size:
+            return BAD
+        while size:
+            size -= 1
+            found = found << 8 | r.at[size]
+        r.at += 8 if plain == PLAIN_WORD else 4
+    elif not varint_at(r, &found):
         return BAD
     reopen(col, count)
-    return add_bytes(r, col, start, size)
+    return add_bits(r, col, found)
 
 
 cdef int scan_packed(Pr *p, Pf *field) noexcept:
@@ -937,6 +977,12 @@ cdef int finish_message(Pr *p, const Table_ *table, Py_ssize_t count, int level)
         if field.column < 0:
             continue
         col = r.cols + field.column
+        if field.plain != NOT_PLAIN:
+            if col.count < count:
+                result = fill_plain(p, field) if field.absent == A_NUMBER else fill_field(p, field, level)
+                if result != FINE:
+                    return result
+            continue
         if field.rule == SINGULAR:
             if col.count < count:
                 result = fill_field(p, field, level)
@@ -959,6 +1005,21 @@ cdef int finish_message(Pr *p, const Table_ *table, Py_ssize_t count, int level)
         col.ends[col.count] = <int32_t>r.cols[field.items].count
         if r.cols[field.items].count > r.most_now:
             r.most_now = r.cols[field.items].count
+    return FINE
+
+
+cdef inline int fill_plain(Pr *p, const Pf *field) noexcept:
+    """Fill in the number of a plain field."""
+    cdef Col *col = p.r.cols + field.column
+    if next_of(p.r, col, True) != FINE:
+        return NO_MEMORY
+    if field.plain == PLAIN_LONG or field.plain == PLAIN_WORD:
+        (<uint64_t *>col.data)[col.count] = field.bits
+    elif field.plain == PLAIN_BOOL:
+        set_bit(col.data, col.count, field.bits != 0)
+    else:
+        (<uint32_t *>col.data)[col.count] = <uint32_t>field.bits
+    col.count += 1
     return FINE
 
 

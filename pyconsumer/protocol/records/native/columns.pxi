@@ -280,13 +280,18 @@ cdef class ColumnsBuilder:
         (<int32_t *>self.epochs.start)[self.count] = epoch
 
     cdef inline void add_same(self, Py_ssize_t end, int32_t timestamp_type, int32_t epoch) noexcept:
-        """Fill in the values that the rows up to ``end`` have in common, and count these rows."""
+        """Fill in the values that the rows up to ``end`` have in common, and count these rows. They have no headers."""
         cdef int32_t *types = <int32_t *>self.types.start
         cdef int32_t *epochs = <int32_t *>self.epochs.start
+        cdef int32_t *ends = NULL
         cdef Py_ssize_t row
         for row in range(self.count, end):
             types[row] = timestamp_type
             epochs[row] = epoch
+        if self.header_offsets is not None:
+            ends = <int32_t *>self.header_offsets.start
+            for row in range(self.count, end):
+                ends[row + 1] = <int32_t>self.header_names.count
         self.count = end
 
     cdef inline void end_row(self) noexcept:

@@ -593,13 +593,14 @@ cdef class Cursor:
         cdef int32_t timestamp_type = timestamp_type_of(head)
         cdef ByteStrings keys = columns.keys, values = columns.values
         cdef bint has_headers = columns.header_offsets is not None
+        cdef bint is_plain = True  # the last row had no headers
         cdef const uint8_t *before
         cdef Py_ssize_t distance = self.distance_ahead()
         cdef int result
         room = min(room, self.remaining)
         columns.reserve(room)
         while room > 0 and columns.heaviness() < most:
-            if not has_headers:
+            if is_plain:
                 room -= self.decode_plain_rows(columns, room, most)
                 if room <= 0 or columns.heaviness() >= most:
                     break
@@ -627,6 +628,7 @@ cdef class Cursor:
                     values.append(found.value, found.value_length)
                 if has_headers:
                     columns.add_headers(found.headers, found.headers_length)
+                    is_plain = found.headers_length == 0
                 columns.end_row()
                 self.delivering = True
                 self.next = found.offset + 1
@@ -638,7 +640,7 @@ cdef class Cursor:
 
     @cython.nonecheck(False)  # each record passes it
     cdef Py_ssize_t decode_plain_rows(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) noexcept:
-        """Append rows up to the first that needs more than a copy. Return their number. No column of headers."""
+        """Append rows up to the first that needs more than a copy, such as one with headers. Return their number."""
         cdef RecordView found
         cdef Strings keys, values
         cdef const BatchHeader *head = &self.current
@@ -651,6 +653,7 @@ cdef class Cursor:
         cdef int64_t lowest = self.next
         cdef bint has_append_time = timestamp_type_of(head) == 1
         cdef bint has_keys = columns.keys is not None, has_values = columns.values is not None
+        cdef bint has_headers = columns.header_offsets is not None
         cdef Py_ssize_t distance = self.distance_ahead()
         cdef Py_ssize_t first = columns.count, row = first, end = first + room
         memset(&keys, 0, sizeof(keys))
@@ -662,6 +665,9 @@ cdef class Cursor:
         while row < end and keys.size + values.size < most:
             before = at
             if read_record(&at, limit, head, lowest, False, &found) != GOOD:
+                break
+            if found.headers_length and has_headers:
+                at = before
                 break
             if distance:
                 prefetch(before + distance, at + distance, data_end)
