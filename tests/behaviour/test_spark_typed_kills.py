@@ -8,12 +8,16 @@ By default a process ends at one step of the sink's protocol, in the session of 
 format. With ``PYCONSUMER_SPARK_KILLS`` each has all of them, and a process ends at each step.
 
 A registry is killed then, too: a process of its own, which has a schema that the running queries do not have yet.
+With ``PYCONSUMER_SPARK_CLUSTERS`` executors of a standalone cluster are killed, and a whole machine of it.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,13 +35,16 @@ from pyconsumer.schemas import Schema, SchemaRegistryClient
 from pyconsumer.spark.source import KafkaDataSource
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.process import GuardedProcess, wait_until
+from tests.support.spark_bare import workers_packages
 from tests.support.spark_kills import NUMBERS, STEPS, KilledSource, killed_as_ours, plan_kill, typed_writer
-from tests.support.spark_ledger import assert_nothing_open
+from tests.support.spark_ledger import Ledger, assert_nothing_open
+from tests.support.spark_standalone import Machines
 from tests.support.spark_streams import SLOW_START
 from tests.support.spark_topics import reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
+ROOT = Path(__file__).parents[2]
 PARTITIONS = 2
 EVERY_STEP = bool(os.environ.get("PYCONSUMER_SPARK_KILLS"))
 
@@ -290,3 +297,112 @@ def test_a_registry_that_is_killed_in_the_middle(
         for query in queries.values():
             query.stop()
     check("avro", servers, topics, tmp_path / "output", ids)
+
+
+class Driver:
+    """The process of :mod:`tests.support.spark_kills`, and the numbers of batches of its queries."""
+
+    def __init__(self, folder: Path, servers: str, machines: Machines, mode: str, options: dict[str, Any]) -> None:
+        self.batches: Counter[str] = Counter()
+        self.failures: list[str] = []
+        (folder / "tmp").mkdir(exist_ok=True)
+        arguments = (folder, servers, machines.url, mode, json.dumps(options))
+        paths = os.pathsep.join([str(ROOT), machines.environment["PYTHONPATH"]])
+        self.process = GuardedProcess(
+            [sys.executable, "-m", "tests.support.spark_kills", *map(str, arguments)],
+            on_line=self._on_line,
+            env=machines.environment | {"PYTHONPATH": paths, "TMPDIR": str(folder / "tmp")},
+            cwd=ROOT,
+        )
+
+    def _on_line(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word == "batch":
+            self.batches[rest.split()[0]] += 1
+        elif word == "failed":
+            self.failures.append(rest)
+
+    @property
+    def told(self) -> str:
+        return f"{self.failures[-2:]} {self.process.stderr[-3000:]}"
+
+    def wait_for_batches(self, names: list[str]) -> None:
+        """Wait until each query has finished two more batches."""
+        wanted = {name: self.batches[name] + 2 for name in names}
+
+        def are_done() -> bool:
+            assert self.process.running, self.told
+            return all(self.batches[name] >= count for name, count in wanted.items())
+
+        wait_until(are_done, 300, "two batches of each query")
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Machines]:
+    """Two machines on which nothing of ours is installed. The driver's own processes have all that is here."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\ncase "$PWD" in */app-*) exec {sys.executable} -S "$@" ;; esac\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    made = Machines(tmp_path, python, workers_packages(tmp_path))
+    try:
+        for _ in range(2):
+            made.add(cores=2, memory="1g")
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.mark.skipif(not os.environ.get("PYCONSUMER_SPARK_CLUSTERS"), reason="set PYCONSUMER_SPARK_CLUSTERS=1")
+@pytest.mark.timeout(1200)
+def test_executors_and_a_machine_that_are_killed(
+    world: tuple[str, str, SchemaRegistryClient], topic_name: str, tmp_path: Path, machines: Machines
+) -> None:
+    servers, url, client = world
+    names = ["letters", "table"]
+    topics = {part: f"{topic_name}-{part}" for part in ("letters", "letters-dead", "table-dead")}
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (topic_name, *topics.values())])
+    schema_id = client.register_schema(f"{topic_name}-value", Schema(NUMBERS["avro"]))
+    options = {
+        "queries": names,
+        "source": source_options("avro", topic_name, url) | {"maxOffsetsPerTrigger": 400},
+        "sink": {"transactionalIdPrefix": topic_name},
+        "topics": topics,
+        "session": {"spark.executor.cores": "2", "spark.executor.memory": "600m"},
+    }
+    ledger = Ledger(servers, topic_name, PARTITIONS, lambda number: value_of("avro", schema_id, number))
+    try:
+        driver = Driver(tmp_path, servers, machines, "running", options)
+        try:
+            for kill in (
+                machines.kill_a_python,
+                machines.kill_an_executor,
+                machines.kill_a_machine,
+                machines.kill_an_executor,
+                machines.kill_a_python,
+            ):
+                driver.wait_for_batches(names)
+                time.sleep(random.uniform(0, 0.6))
+                kill()
+                if kill == machines.kill_a_machine:
+                    machines.add(cores=2, memory="1g")
+            driver.wait_for_batches(names)
+        finally:
+            driver.process.kill()
+    finally:
+        ledger.stop()
+    assert ledger.failed == []
+    options["source"] |= {"maxOffsetsPerTrigger": 100_000}
+    driver = Driver(tmp_path, servers, machines, "available", options)
+    try:
+        wait_until(lambda: not driver.process.running, 400, "the rest")
+        assert driver.process.returncode == 0, driver.told
+    finally:
+        driver.process.stop()
+    numbers = sorted(ledger.acknowledged.values())
+    check("avro", servers, topics, tmp_path / "output", dict.fromkeys(numbers, schema_id))
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        for topic in topics.values():
+            assert_nothing_open(admin, topic, PARTITIONS, topic_name)
