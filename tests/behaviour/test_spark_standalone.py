@@ -11,7 +11,6 @@ A test takes two minutes of a processor, so they run with ``PYCONSUMER_SPARK_CLU
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,10 +24,10 @@ pytest.importorskip("pyspark")
 
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.schemas import Schema, SchemaRegistryClient
-from pyconsumer.spark.launch import java_home
 from tests.support.process import GuardedProcess, wait_until
 from tests.support.spark import need_spark
 from tests.support.spark_bare import fill, run_in, workers_packages
+from tests.support.spark_standalone import Machines
 from tests.support.spark_topics import Row, produce
 
 pytestmark = [
@@ -193,20 +192,9 @@ def _can_mount(folder: Path) -> bool:
         return False
 
 
-def _daemon(arguments: list[str], environment: dict[str, str], folder: Path, line: str) -> tuple[GuardedProcess, str]:
-    """Start Master or Worker, and return it and the match in its log."""
-    process = GuardedProcess(arguments, env=environment, cwd=folder)
-    wait_until(lambda: re.search(line, process.stderr) or not process.running, 120, f"{line}: {process.stderr[-3000:]}")
-    found = re.search(line, process.stderr)
-    assert found is not None, process.stderr
-    return process, found[1]
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     need_spark(connect=True)
-    import pyspark
-
     folder = tmp_path_factory.mktemp("standalone")
     work, odd, python = folder / "work", folder / "odd.py", folder / "python"
     work.mkdir()
@@ -220,29 +208,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     )
     python.write_text(script)
     python.chmod(0o755)
-    environment = {
-        "JAVA_HOME": java_home() or "",
-        "SPARK_HOME": os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent)),
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_LOCAL_HOSTNAME": "localhost",
-        "PYSPARK_PYTHON": str(python),
-        "PYTHONPATH": str(workers_packages(folder)),
-    }
-    started = f"{environment['SPARK_HOME']}/bin/spark-class"
-    place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-    processes: list[GuardedProcess] = []
+    machines = Machines(folder, python, workers_packages(folder))
     has_noexec = _can_mount(work)
     try:
-        command = [started, "org.apache.spark.deploy.master.Master", *place]
-        process, master = _daemon(command, environment, folder, r"Starting Spark master at (spark://\S+)")
-        processes.append(process)
-        command = [started, "org.apache.spark.deploy.worker.Worker", *place]
-        command += ["--cores", str(EXECUTORS), "--memory", "4g", "--work-dir", str(work), master]
-        if has_noexec:
-            mount = f'mount -t tmpfs -o noexec tmpfs {work} && exec "$@"'
-            command = ["unshare", "-m", "sh", "-c", mount, "sh", *command]
-        process, _ = _daemon(command, environment, folder, r"(Successfully registered) with master")
-        processes.append(process)
+        mount = f'mount -t tmpfs -o noexec tmpfs {work} && exec "$@"'
+        before = ["unshare", "-m", "sh", "-c", mount, "sh"] if has_noexec else []
+        machines.add(cores=EXECUTORS, memory="4g", work=work, before=before)
         with (
             EmbeddedCluster(data_dir=":memory:", schema_registry=True) as cluster,
             SchemaRegistryClient(cluster.schema_registry_url) as client,
@@ -257,10 +228,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "servers": cluster.bootstrap_servers,
                 "registry": cluster.schema_registry_url,
             }
-            yield World(master, environment, has_noexec, values)
+            yield World(machines.url, machines.environment, has_noexec, values)
     finally:
-        for process in reversed(processes):
-            process.stop()
+        machines.stop()
 
 
 def _bytes(form: str, number: int) -> bytes:

@@ -2,10 +2,11 @@
 
 As a program, a driver to kill: streaming queries of one topic, into Parquet files, into a topic exactly once, and into
 another topic by writes of ``foreachBatch`` that have a name. Or, of typed values, those of ``TYPED_QUERIES``.
-``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. With speculation on, and tasks
-that dawdle after they have sent their rows (option killSlow, a probability), so that several attempts of one task have
-open transactions. It prints ``started QUERY`` when a run of a query begins, ``failed QUERY ERROR`` when it ends with an
-error, and then starts it again, and ``batch QUERY N``. With ``available`` it ends when all is read.
+``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. Without a ``killPlan`` in
+the sink's options, the sink is ours as it is. With speculation on, and tasks that dawdle after they have sent their
+rows (option killSlow, a probability), so that several attempts of one task have open transactions. It prints
+``started QUERY`` when a run of a query begins, ``failed QUERY ERROR`` when it ends with an error, and then starts it
+again, and ``batch QUERY N``. With ``available`` it ends when all is read.
 """
 
 from __future__ import annotations
@@ -175,6 +176,7 @@ def main(arguments: list[str]) -> int:
     from tests.support.spark import start_spark
 
     folder, servers, master, mode, text = Path(arguments[0]), *arguments[1:]
+    options = json.loads(text)
     spark = start_spark(
         folder / f"spark-{os.getpid()}",
         connector=False,
@@ -184,11 +186,12 @@ def main(arguments: list[str]) -> int:
         spark__speculation__quantile=0.1,
         spark__speculation__multiplier=1.2,
         spark__speculation__minTaskRuntime="10ms",
+        **options.get("session", {}),
     )
-    spark.dataSource.register(KilledSource)
-    options = json.loads(text)
     names = options.get("queries", QUERIES)
-    if "letters" in names:
+    if "killPlan" in options["sink"]:
+        spark.dataSource.register(KilledSource)
+    if "letters" in names and "killPlan" in options["sink"]:
         spark.dataSource.register(killed_as_ours(Path(options["sink"]["killPlan"])))
     outs = {name: _writer(spark, folder, servers, mode, options, name) for name in names}
     running = {name: _started(name, out) for name, out in outs.items()}
