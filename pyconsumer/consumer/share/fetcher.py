@@ -31,6 +31,7 @@ from typing import Final
 from pyconsumer.consumer.share.acknowledgements import Delivery, Piece, Source
 from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
 from pyconsumer.consumer.share.context import ShareContext
+from pyconsumer.consumer.share.fetch_size import FetchSize
 from pyconsumer.consumer.share.membership import UNSUPPORTED
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.requests import acknowledge_request, fetch_request
@@ -113,6 +114,7 @@ class ShareFetcher:
         self._backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         self._not_before: dict[TopicPartition, float] = {}  # partitions that had an error
         self._sent: dict[int, list[Queued]] = {}  # acknowledgements in flight, by node
+        self._sizes: dict[int, FetchSize] = {}  # by node
         self._errors: deque[Exception] = deque()
         self._last_node = -1  # that was asked, in turn
         self.sessions: dict[int, ShareSession] = {}
@@ -231,10 +233,19 @@ class ShareFetcher:
         added, forgotten = session.want(wanted)
         queue = session.take_queue() if is_open else []
         epoch = session.begin()
-        request = fetch_request(self._config, self._member_id(), epoch, added, forgotten, queue)
+        max_bytes = self._size(session.node_id).of(len(session.partitions))
+        request = fetch_request(self._config, self._member_id(), epoch, added, forgotten, queue, max_bytes)
         self._sent[session.node_id] = queue
         future = self._client.send(session.node_id, ShareFetchRequest, request)
         future.add_callback(partial(self._on_fetch, session, {_place(key): key for key in wanted}, self._clock.now()))
+
+    def _size(self, node_id: int) -> FetchSize:
+        size = self._sizes.get(node_id)
+        if size is None:
+            config = self._config
+            size = FetchSize(config.fetch_max_bytes, config.fetch_min_bytes, config.max_poll_records)
+            self._sizes[node_id] = size
+        return size
 
     def send_acknowledgements(self, *, unless: Mapping[int, Collection[Key]] | None = None) -> bool:
         """Send the queued acknowledgements alone. Return whether anything was sent.
@@ -282,6 +293,7 @@ class ShareFetcher:
         locked_until = self._locked_until(sent_at)
         sizes: dict[str, int] = {}
         results: dict[Place, int] = {}
+        acquired = 0
         for topic in message.responses:
             topic_id = bytes(topic.topic_id)
             for part in topic.partitions:
@@ -290,6 +302,8 @@ class ShareFetcher:
                 if place in asked:
                     source = Source(session.node_id, *asked[place])
                     self._take(source, part, message.node_endpoints, locked_until, sizes)
+                    acquired += sum(each.last_offset - each.first_offset + 1 for each in part.acquired_records)
+        self._size(session.node_id).on_response(acquired, sum(sizes.values()))
         self._metrics.on_fetch(now - sent_at, sizes, message.throttle_time_ms, now)
         self._report(queue, results, sent_at)
 

@@ -128,6 +128,21 @@ def confirmed(code: int = 0) -> ShareAcknowledgeResponse:
     return ShareAcknowledgeResponse(responses=[share_acknowledge.ShareAcknowledgeTopicResponse(_ID, [part])])
 
 
+def test_after_a_full_response_a_fetch_asks_for_fewer_bytes() -> None:
+    world = World(max_poll_records=10)
+    builder = BatchBuilder("none")
+    for _ in range(10):
+        builder.try_append(1, None, b"v")
+    records = builder.build(0)
+    asked = []
+    for acquired in ((0, 9), (0, 9), (0, 8)):
+        asked.append(world.fetch().max_bytes)
+        ranges = [share_fetch.AcquiredRecords(*acquired, 1)]
+        world.client.respond(fetched(records=records, acquired_records=ranges))
+    asked.append(world.fetch().max_bytes)
+    assert asked == [52_428_800, 4 * len(records), 4 * len(records), 52_428_800]
+
+
 def test_the_first_request_opens_a_session_and_the_next_one_carries_acknowledgements() -> None:
     world = World()
     first = world.fetch()
