@@ -183,17 +183,14 @@ class ShareDelegate:
             if error is not None:
                 raise error
             found = None
-            if self.fetcher.buffer or not self._is_full:  # records there would lose their lock
+            fetcher = self.fetcher
+            if fetcher.has_records and (fetcher.buffer or not self._is_full):  # records there would lose their lock
                 found = self._take(most, None if as_bytes else self._convert)
             if found is not None:
                 return found
             asked = self.group.refresh()
-            waits = self._is_full or not self.group.is_settled or self.fetcher.is_renewing or self.fetcher.buffer
-            sent = (
-                self.fetcher.send_acknowledgements()
-                if waits
-                else self.fetcher.send_fetches(self.coordinator.assignment)
-            )
+            waits = self._is_full or not self.group.is_settled or fetcher.buffer or fetcher.is_renewing
+            sent = fetcher.send_acknowledgements() if waits else fetcher.send_fetches(self.coordinator.assignment)
             if sent or asked:
                 self.client.flush()
             now = self.clock.now()
@@ -201,7 +198,7 @@ class ShareDelegate:
             if served and now >= end:
                 return None
             served = True
-            due = min(self.coordinator.next_due_at, self.fetcher.next_due_at(now), self.group.next_due_at)
+            due = min(self.coordinator.next_due_at, fetcher.next_due_at(now), self.group.next_due_at)
             yield Wait(None, min(end, due))
 
     def _follow_assignment(self) -> None:

@@ -31,6 +31,7 @@ from pyconsumer.structs import AcknowledgeType, PartitionMetadata, TopicPartitio
 _ID = b"i" * 16
 _TP = TopicPartition("t", 0)
 _SOURCE = Source(1, _ID, _TP)
+_ASSIGNMENT = {_TP: _ID}
 
 
 class _Client:
@@ -56,7 +57,7 @@ class _Metadata:
 
     def __init__(self) -> None:
         self.node = 1
-        self.updates = 0
+        self.updates = self.update_count = self.leaders_version = 0
 
     def leader(self, tp: TopicPartition) -> PartitionMetadata:
         return PartitionMetadata(tp.topic, tp.partition, self.node, 3, (), (), (), 0)
@@ -73,6 +74,7 @@ class _Metadata:
 
     def update_leaders(self, leaders: Any, brokers: Any) -> set[TopicPartition]:
         ((self.node, _),) = leaders.values()
+        self.leaders_version += 1
         return set(leaders)
 
 
@@ -95,7 +97,7 @@ class World:
         self.outcomes.append(([(piece.first, piece.last) for piece in queued.pieces], error))
 
     def fetch(self) -> ShareFetchRequest:
-        assert self.fetcher.send_fetches({_TP: _ID})
+        assert self.fetcher.send_fetches(_ASSIGNMENT)
         return self.client.sent[-1][1]  # type: ignore[no-any-return]
 
     def open(self) -> None:
