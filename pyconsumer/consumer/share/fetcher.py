@@ -85,7 +85,7 @@ _MOVED: Final = frozenset(
 
 
 class _Plan(NamedTuple):
-    """What was found to ask for, as long as nothing changes."""
+    """The partitions to ask for, as long as nothing changes."""
 
     assignment: Mapping[TopicPartition, bytes]
     version: tuple[int, int]  # of the metadata
