@@ -102,7 +102,7 @@ class AsyncKafkaShareConsumer(ShareCalls[K, V], AsyncShareConsumer[K, V]):
         return self._as_columns(wanted, found)
 
     async def _poll(self, timeout_ms: float, max_records: int | None, *, as_bytes: bool) -> ConsumerRecords[K, V]:
-        most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
+        most = None if max_records is None else check_max_records(max_records)
         guard, delegate, driver = self._guard, self._delegate, self._driver
         driver.bind()
         guard.begin("poll")

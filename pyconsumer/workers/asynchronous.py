@@ -2,6 +2,9 @@
 
 The rules are in :mod:`.common` and :mod:`.schedule`. Everything happens in the loop's thread. There are ``concurrency``
 tasks that take records from the schedule. The task that called ``run`` polls, takes part in rebalances and commits.
+
+A task whose function has waited takes its next record at once. One whose function never waits yields to the loop when
+it has had the loop for ``LONGEST_TURN_S``.
 """
 
 from __future__ import annotations
@@ -90,7 +93,8 @@ class AsyncWorkers(WorkersBase):
         if not is_coroutine_function(handle):
             self._handle = partial(_call, handle)
         self._commit: asyncio.Task[None] | None = None
-        self._turn_began = 0.0
+        self._turn = 0  # of the loop, counted while records are processed
+        self._turn_began: float | None = None  # None: nobody has counted this one
         self._gathers = asyncio.Lock()  # one task at a time waits for a batch
 
     def _new_schedule(self) -> Schedule:
@@ -130,8 +134,8 @@ class AsyncWorkers(WorkersBase):
             IllegalStateError: it is running already, or ``subscribe`` was called during the work.
         """
         self._begin(asyncio.sleep)
+        self._turn_began = None  # a loop that was closed has not counted its last one
         consumer = self._consumer
-        self._turn_began = time.monotonic()
         workers: list[asyncio.Task[None]] = []
         cancelled = True
         try:
@@ -205,17 +209,25 @@ class AsyncWorkers(WorkersBase):
             left = until - time.monotonic()
             if left <= 0:
                 return False
-            future = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            future = loop.create_future()
             self._observers.append(future)
-            await asyncio.wait([future], timeout=left)
+            timer = loop.call_later(left, _wake_up, future)  # asyncio.wait takes four times as long
+            try:
+                await future
+            finally:
+                timer.cancel()
         return True
 
     def _changed(self) -> None:
         if self._observers:
             for future in self._observers:
-                if not future.done():
-                    future.set_result(None)
+                _wake_up(future)
             self._observers.clear()
+
+    def _next_turn(self) -> None:
+        self._turn += 1
+        self._turn_began = None
 
     # -- one record ----------------------------------------------------------------------------------------------------
 
@@ -231,6 +243,10 @@ class AsyncWorkers(WorkersBase):
                 continue
             if self._idle and schedule.has_ready:
                 self._wake_one()
+            if self._turn_began is None:
+                self._turn_began = time.monotonic()
+                asyncio.get_running_loop().call_soon(self._next_turn)
+            turn = self._turn
             try:
                 if is_plain and hooks.active is None:
                     try:
@@ -247,9 +263,8 @@ class AsyncWorkers(WorkersBase):
                 schedule.abort(task, error)
             if self._observers:
                 self._changed()
-            if time.monotonic() - self._turn_began > LONGEST_TURN_S:
-                await asyncio.sleep(0)
-                self._turn_began = time.monotonic()
+            if turn == self._turn and time.monotonic() - self._turn_began > LONGEST_TURN_S:
+                await asyncio.sleep(0)  # the function did not wait
 
     async def _gathered(self) -> Task | None:
         """Wait for a batch, while no other task does. None: the schedule is closed."""
@@ -453,6 +468,11 @@ class _Listener(AsyncConsumerRebalanceListener):
         self._workers.drop(lost)
         if self._users is not None:
             await _call(self._users.on_partitions_lost, lost)
+
+
+def _wake_up(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _on_arrival(arrival: Arrival, call: Callable[[], None]) -> None:

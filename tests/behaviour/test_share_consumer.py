@@ -78,7 +78,7 @@ def test_the_next_poll_accepts_the_records_of_the_poll_before(world: ShareWorld)
 def test_records_that_no_poll_has_accepted_are_released_by_close(world: ShareWorld) -> None:
     topic = world.topic()
     world.send(topic, [b"%d" % number for number in range(30)])
-    first = world.consumer(topic, max_poll_records=10)
+    first = world.consumer(topic, max_poll_records=10, share_acquire_mode="record_limit")
     assert offsets(take(first, 10)) == list(range(10))
     assert offsets(take(first, 10)) == list(range(10, 20))  # accepts the ones before
     began = time.monotonic()
@@ -315,6 +315,32 @@ def test_record_limit_acquires_no_more_than_a_poll_returns(world: ShareWorld) ->
     assert offsets(take(second, 93)) == list(range(7, 100))
 
 
+def test_a_poll_returns_whole_batches_unless_it_names_a_number(world: ShareWorld) -> None:
+    topic = world.topic()
+    for _ in range(3):
+        world.send(topic, [b"%d" % number for number in range(30)], linger_ms=5000)
+    consumer = world.consumer(topic, max_poll_records=40)
+    assert offsets(consumer.poll(timeout_ms=20_000).records()) == list(range(60))  # as Java's: the batch that has 40
+    assert offsets(consumer.poll(timeout_ms=20_000, max_records=7).records()) == list(range(60, 67))
+    assert offsets(consumer.poll().records()) == list(range(67, 90))  # under the same lock
+    assert set(consumer.commit().values()) == {None}
+
+
+def test_large_records_come_after_small_ones(world: ShareWorld) -> None:
+    topic = world.topic(2)
+    for partition in range(2):
+        for _ in range(3):
+            world.send(topic, [b"s"] * 20, partition=partition, linger_ms=5000)
+        world.send(topic, [b"L" * 400_000] * 2, partition=partition, linger_ms=5000)  # more than a fetch asks for then
+        world.send(topic, [b"e"], partition=partition)
+    consumer = world.consumer(topic, max_poll_records=20, fetch_max_wait_ms=10_000)
+    began = time.monotonic()
+    found = take(consumer, 126)
+    assert time.monotonic() - began < 10, "no fetch waits for more bytes than it has asked for"
+    assert sorted(record.value[:1] for record in found) == [b"L"] * 4 + [b"e"] * 2 + [b"s"] * 120
+    assert set(consumer.commit().values()) == {None}
+
+
 def test_iteration_accepts_record_by_record(world: ShareWorld) -> None:
     topic = world.topic()
     world.send(topic, [b"%d" % number for number in range(10)])
@@ -479,7 +505,9 @@ def test_a_lost_connection_costs_no_record(world: ShareWorld, single: Cluster) -
     other.set_group(share_auto_offset_reset="earliest")
     topic = other.topic()
     other.send(topic, [b"%d" % number for number in range(10)])
-    consumer = other.consumer(topic, share_acknowledgement_mode="explicit", max_poll_records=5)
+    consumer = other.consumer(
+        topic, share_acknowledgement_mode="explicit", share_acquire_mode="record_limit", max_poll_records=5
+    )
     first = take(consumer, 5)
     for record in first:
         consumer.acknowledge(record)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from pyconsumer.errors import KafkaError, LastDeliveryError, RecordDeserializati
 from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, Retry, Workers
 from tests.support.process import wait_until
 from tests.support.share_groups import ShareWorld, take
-from tests.support.worker_functions import fails_on_odd_numbers
+from tests.support.worker_functions import fails_on_odd_numbers, keeps_table
 
 pytestmark = pytest.mark.concurrent
 
@@ -225,23 +226,23 @@ def test_records_that_cannot_be_deserialized_are_rejected_and_batches_are_accept
     assert is_empty(world, topic)
 
 
-@pytest.mark.parametrize("how", _HOW)
-def test_the_function_gets_tables_with_delivery_counts(world: ShareWorld, how: str) -> None:
+@pytest.mark.parametrize("how", [*_HOW, "inline", "processes"])
+def test_the_function_gets_tables_with_delivery_counts(world: ShareWorld, how: str, tmp_path: Path) -> None:
+    feather = pytest.importorskip("pyarrow.feather")
     topic = world.topic()
-    world.send(topic, [b"first"])
-    deliver_once(world, topic)
-    world.send(topic, [b"second"])
-    rows: list[dict[str, Any]] = []
-    schemas: list[Any] = []
-
-    def keep(table: Any) -> None:
-        schemas.append(table.schema)
-        rows.extend(table.to_pylist())
-
-    assert work(world, how, topic, keep, batch=Batch(max=5, wait_ms=50, form="arrow")).finished == 2
+    for value in (b"first", b"second"):
+        with KafkaProducer(bootstrap_servers=world.servers) as producer:
+            producer.send(topic, value, headers=[("folder", str(tmp_path).encode())])
+        if value == b"first":
+            deliver_once(world, topic)
+    batch = Batch(max=5, wait_ms=50, form="arrow")
+    assert work(world, how, topic, keeps_table, batch=batch).finished == 2
+    tables = [feather.read_table(file) for file in tmp_path.iterdir()]
+    rows = [row for table in tables for row in table.to_pylist()]
     assert sorted((row["value"], row["delivery_count"]) for row in rows) == [(b"first", 2), (b"second", 1)]
     with KafkaShareConsumer(topic, bootstrap_servers=world.servers, group_id=world.group) as member:
-        assert {member.poll_arrow().schema} == set(schemas)
+        assert [table.schema for table in tables] == [member.poll_arrow().schema] * len(tables)
+    assert is_empty(world, topic)
 
 
 def test_stop_releases_the_other_records_and_sends_last_deliveries_to_the_dead_letters(world: ShareWorld) -> None:

@@ -28,6 +28,9 @@ KEYS = 40
 KILLS = int(os.environ.get("PYCONSUMER_WORKER_KILLS") or 3)
 SEED = os.environ.get("PYCONSUMER_WORKER_SEED") or ""
 WAYS = ["threads", "processes", "inline", "tasks"]
+#: Longest time of the last program, in seconds. Inline, a record takes 2 ms, and with exactly once and the commits 3 ms
+#: on an idle machine.
+LONGEST = 120 + COUNT * 0.02
 #: Records that a killed program may have finished since its last commit: those in work, and those of one interval. The
 #: interval is 50 ms, and 8 workers finish about 200 records in it. A commit under load comes later than that.
 REPEATED = CONCURRENCY + 1_000
@@ -61,7 +64,7 @@ def work_and_kill(
         with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
             wait_until(lambda: not admin.describe_groups([group_id])[group_id].members, 30, "the killed member is gone")
     with GuardedProcess(command) as program:
-        assert program.wait(120) == 0, program.stderr
+        assert program.wait(LONGEST) == 0, program.stderr
 
     seen: dict[bytes, list[int]] = {}
     calls = Counter[int]()

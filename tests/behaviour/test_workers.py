@@ -812,3 +812,34 @@ def test_tasks_take_plain_functions_and_objects(cluster: Cluster, topic: str, gr
 
     asyncio.run(run())
     assert seen == list(range(10))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_only_a_function_that_never_waits_makes_its_task_yield(
+    cluster: Cluster, topic: str, group_id: str, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, topic, 300)
+    sleep = asyncio.sleep
+    yields = 0
+
+    async def handle(record: Any) -> None:
+        if waits:
+            await sleep(0.01)
+        else:
+            time.sleep(0.001)  # noqa: ASYNC251 - it holds the loop
+
+    async def counting(delay: float) -> None:
+        nonlocal yields
+        yields += delay == 0
+        await sleep(delay)
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            await AsyncWorkers(consumer, handle, order=None, concurrency=50).run(until_caught_up=True)
+
+    monkeypatch.setattr(asyncio, "sleep", counting)
+    asyncio.run(run())
+    if waits:
+        assert yields < 30, "each wait lets others run"
+    else:
+        assert yields >= 10, "others run each few milliseconds"

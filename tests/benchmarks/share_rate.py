@@ -2,7 +2,8 @@
 
 Both read the same topic of records of 100 bytes in implicit mode, in turn, each in a process and with a group of its
 own. Figures are those of the records behind the first ones, so starts and warm-up do not count: the rate, and the
-processor time of the client for each record.
+processor time of the client for each record. That of the broker is for each record of all, while the client's process
+was there. Before the first round a reading of Java's warms the broker up.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import click
 
 from pyconsumer import KafkaAdminClient, KafkaShareConsumer
 from pyconsumer.admin import ConfigResource, NewTopic
-from tests.benchmarks.measure import answer
+from tests.benchmarks.measure import answer, process_cpu_s
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.process import run
+from tests.support.process import descendants, run
 from tests.support.share_groups import SHARE_CONFIG
 
 __all__ = ["main", "read"]
@@ -62,6 +63,11 @@ def _new_group(servers: str) -> str:
     return group_id
 
 
+def _broker_cpu_s(broker: ApacheKafka) -> float:
+    settings = str(broker.folder / "server.properties")
+    return sum(process_cpu_s(pid) for pid, command in descendants().items() if settings in command)
+
+
 @click.command(help="Compare the rate and the processor time of our share consumer with those of Java's.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--records", default=2_000_000, show_default=True, type=click.IntRange(1000))
@@ -79,18 +85,25 @@ def main(rounds: int, records: int, warm_up: int, max_poll_records: int) -> None
             *("--num-records", str(records + warm_up + 100_000)),
             timeout_s=600,
         )
-        for number in range(1, rounds + 1):
-            for name in found:
+        for number in range(rounds + 1):
+            for name in found if number else ("Java",):  # round 0 warms the broker up
                 place = [servers, _TOPIC, _new_group(servers)]
                 sizes = [str(warm_up), str(records), str(max_poll_records)]
                 if name == "ours":
                     command = [sys.executable, "-m", __spec__.name if __spec__ else "", "--program", *place, *sizes]
                 else:
                     command = [*broker.tools.compiled(_JAVA, quick=False), *place, *sizes]
+                before = _broker_cpu_s(broker)
                 result = answer(run(command, timeout_s=1800))
+                of_broker = (_broker_cpu_s(broker) - before) / (records + warm_up) * 1e6
+                if not number:
+                    continue
                 found[name].append(result)
                 rate, cost = result["records"] / result["seconds"], result["cpu"] / result["records"] * 1e6
-                click.echo(f"round {number}, {name}: {rate:,.0f} records/s, {cost:.2f} us of the processor a record")
+                click.echo(
+                    f"round {number}, {name}: {rate:,.0f} records/s, {cost:.2f} us of the processor a record,"
+                    f" broker {of_broker:.2f} us"
+                )
     rates = [
         ours["records"] / ours["seconds"] * java["seconds"] / java["records"]
         for ours, java in zip(*found.values(), strict=True)

@@ -90,6 +90,11 @@ class AcquiredFetch:
         """Return whether nothing is left."""
         return self._settled >= self._end
 
+    @property
+    def size(self) -> int:
+        """Return the most records that can be left."""
+        return self._end - self._settled
+
     def take(self, most: int, convert: Convert | None, *, reopens: bool = False) -> Delivery | None:
         """Take up to ``most`` records. None if there is none left.
 

@@ -118,9 +118,9 @@ SHARE_CONSUMER_SETTINGS: Final[Settings[ShareConsumerConfig]] = Settings(
             "share_acquire_mode",
             "batch_optimized",
             Choice("batch_optimized", "record_limit"),
-            "`batch_optimized`: whole batches of the log are acquired, which may be more records than"
-            " `max_poll_records`. The following polls return the rest. `record_limit`: no more than `max_poll_records`"
-            " are acquired (KIP-1206).",
+            "`batch_optimized`: whole batches of the log are acquired, and one poll returns them, which may be more"
+            " records than `max_poll_records`. `record_limit`: no more than `max_poll_records` are acquired"
+            " (KIP-1206).",
         ),
         Setting(
             "share_delivery_count_limit",

@@ -88,7 +88,7 @@ class KafkaShareConsumer(ShareCalls[K, V], ShareConsumer[K, V]):
         return self._as_columns(wanted, found)
 
     def _poll(self, timeout_ms: float, max_records: int | None, *, as_bytes: bool) -> ConsumerRecords[K, V]:
-        most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
+        most = None if max_records is None else check_max_records(max_records)
         delegate = self._delegate
         delegate.note_returned()
         try:

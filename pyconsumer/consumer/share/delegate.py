@@ -21,6 +21,8 @@ Rules
 10. An acknowledgement is queued before its record leaves the delivery. After Ctrl-C between the two, the record leaves
     it, and nothing is queued twice.
 11. A commit waits for all that an earlier commit has queued and not waited for, dead letters included.
+12. With ``share_acquire_mode="batch_optimized"`` a poll without a number of records returns all that a response of a
+    partition has. The broker ends it with the batch that reaches ``max_poll_records``. So does Java's share consumer.
 """
 
 from __future__ import annotations
@@ -152,12 +154,14 @@ class ShareDelegate:
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
-    def fetched(self, deadline: float, most: int, *, as_bytes: bool = False) -> Steps[ConsumerRecords[Any, Any] | None]:
+    def fetched(
+        self, deadline: float, most: int | None, *, as_bytes: bool = False
+    ) -> Steps[ConsumerRecords[Any, Any] | None]:
         """Take records as soon as there are any. Return None at the deadline.
 
         Args:
             deadline: the end of the call (monotonic seconds).
-            most: the most records.
+            most: the most records. None: ``max_poll_records``, or whole batches (rule 12).
             as_bytes: True leaves out the deserializers.
 
         Raises:
@@ -179,17 +183,14 @@ class ShareDelegate:
             if error is not None:
                 raise error
             found = None
-            if self.fetcher.buffer or not self._is_full:  # records there would lose their lock
+            fetcher = self.fetcher
+            if fetcher.has_records and (fetcher.buffer or not self._is_full):  # records there would lose their lock
                 found = self._take(most, None if as_bytes else self._convert)
             if found is not None:
                 return found
             asked = self.group.refresh()
-            waits = self._is_full or not self.group.is_settled or self.fetcher.is_renewing or self.fetcher.buffer
-            sent = (
-                self.fetcher.send_acknowledgements()
-                if waits
-                else self.fetcher.send_fetches(self.coordinator.assignment)
-            )
+            waits = self._is_full or not self.group.is_settled or fetcher.buffer or fetcher.is_renewing
+            sent = fetcher.send_acknowledgements() if waits else fetcher.send_fetches(self.coordinator.assignment)
             if sent or asked:
                 self.client.flush()
             now = self.clock.now()
@@ -197,7 +198,7 @@ class ShareDelegate:
             if served and now >= end:
                 return None
             served = True
-            due = min(self.coordinator.next_due_at, self.fetcher.next_due_at(now), self.group.next_due_at)
+            due = min(self.coordinator.next_due_at, fetcher.next_due_at(now), self.group.next_due_at)
             yield Wait(None, min(end, due))
 
     def _follow_assignment(self) -> None:
@@ -261,7 +262,7 @@ class ShareDelegate:
         if queued.ticket is not None:
             queued.ticket.end(queued.source.topic_partition, None)
 
-    def _take(self, most: int, convert: Convert | None) -> ConsumerRecords[Any, Any] | None:
+    def _take(self, most: int | None, convert: Convert | None) -> ConsumerRecords[Any, Any] | None:
         """Take records for the application (rules 2 to 4)."""
         fetcher = self.fetcher
         fetcher.drop_expired()
@@ -295,18 +296,20 @@ class ShareDelegate:
         self.metrics.on_polled(by_partition)
         return ConsumerRecords(by_partition)
 
-    def _take_buffered(self, most: int, convert: Convert | None, fetches: int) -> list[Delivery]:
+    def _take_buffered(self, most: int | None, convert: Convert | None, fetches: int) -> list[Delivery]:
         """Take records of the first fetches of the buffer."""
+        takes_whole = most is None and not self.config.limits_records
+        left = self.config.max_poll_records if most is None else most
         reopens = convert is None and not self._holds and self.deserialization.needed
         taken: list[Delivery] = []
         self._unseen = taken  # Ctrl-C in another fetch keeps what was taken of the first one
         buffer = self.fetcher.buffer
         for _ in range(fetches):
-            if most <= 0:
+            if left <= 0:
                 break
             fetch = buffer[0]
             try:
-                delivery = fetch.take(most, convert, reopens=reopens)
+                delivery = fetch.take(fetch.size if takes_whole else left, convert, reopens=reopens)
             except PendingError as pending:
                 self._arrivals.expect(pending, self.grace_s)
                 buffer.rotate(-1)
@@ -323,7 +326,7 @@ class ShareDelegate:
                     buffer.remove(fetch)
             if delivery is not None:
                 taken.append(delivery)
-                most -= len(delivery.records)
+                left -= len(delivery.records)
         return taken
 
     # -- acknowledgements --------------------------------------------------------------------------------------------

@@ -26,11 +26,12 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyconsumer.consumer.share.acknowledgements import Delivery, Piece, Source
 from pyconsumer.consumer.share.acquired_fetch import AcquiredFetch
 from pyconsumer.consumer.share.context import ShareContext
+from pyconsumer.consumer.share.fetch_size import FetchSize
 from pyconsumer.consumer.share.membership import UNSUPPORTED
 from pyconsumer.consumer.share.metrics import ShareMetrics
 from pyconsumer.consumer.share.requests import acknowledge_request, fetch_request
@@ -66,6 +67,9 @@ Outcome = Callable[[Queued, KafkaError | None], object]
 Place = tuple[bytes, int]
 """A partition, as requests and responses name it: the topic's id and the number."""
 
+Wanted = Mapping[int, Mapping[Place, Key]]
+"""The partitions to ask for, by leader."""
+
 _ENDED: Final = "the share session in which the records were acquired ended"
 
 #: Errors of a partition after which its leader must be looked up again.
@@ -78,6 +82,14 @@ _MOVED: Final = frozenset(
         Errors.KAFKA_STORAGE_ERROR,
     )
 )
+
+
+class _Plan(NamedTuple):
+    """The partitions to ask for, as long as nothing changes."""
+
+    assignment: Mapping[TopicPartition, bytes]
+    version: tuple[int, int]  # of the metadata
+    wanted: Wanted
 
 
 class ShareFetcher:
@@ -113,6 +125,8 @@ class ShareFetcher:
         self._backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         self._not_before: dict[TopicPartition, float] = {}  # partitions that had an error
         self._sent: dict[int, list[Queued]] = {}  # acknowledgements in flight, by node
+        self._sizes: dict[int, FetchSize] = {}  # by node
+        self._plan: _Plan | None = None
         self._errors: deque[Exception] = deque()
         self._last_node = -1  # that was asked, in turn
         self.sessions: dict[int, ShareSession] = {}
@@ -131,6 +145,11 @@ class ShareFetcher:
         """Let the next poll raise an error, once."""
         if not any(known is error for known in self._errors):
             self._errors.append(error)
+
+    @property
+    def has_records(self) -> bool:
+        """Return whether a poll may return anything without a fetch."""
+        return bool(self.buffer or self.again or self.renewed)
 
     @property
     def is_renewing(self) -> bool:
@@ -197,16 +216,7 @@ class ShareFetcher:
     def send_fetches(self, assignment: Mapping[TopicPartition, bytes]) -> bool:
         """Send a ShareFetch to each free leader of assigned partitions. Return whether anything was sent."""
         now = self._clock.now()
-        wanted: dict[int, list[Key]] = {}
-        for tp, topic_id in assignment.items():
-            found = self._metadata.leader(tp)
-            if found is None or found.leader < 0:
-                self._metadata.request_update()
-            elif self._metadata.topic_id(tp.topic) != topic_id:
-                self._metadata.request_update()  # it was created again, and we or the coordinator do not know yet
-            elif self._not_before.get(tp, now) <= now:
-                wanted.setdefault(found.leader, []).append(Key(topic_id, tp))
-        self._not_before = {tp: at for tp, at in self._not_before.items() if at > now}
+        wanted = self._wanted(assignment, now)
         sent = self.send_acknowledgements(unless=wanted)
         for node_id in self._in_turn(wanted, now):
             session = self.sessions.get(node_id)
@@ -217,6 +227,28 @@ class ShareFetcher:
                 sent = True
         return sent
 
+    def _wanted(self, assignment: Mapping[TopicPartition, bytes], now: float) -> Wanted:
+        """Return the partitions to ask for, by leader. The same object as before if nothing has changed."""
+        metadata = self._metadata
+        plan, version = self._plan, (metadata.update_count, metadata.leaders_version)
+        if plan is not None and plan.assignment is assignment and plan.version == version and not self._not_before:
+            return plan.wanted
+        is_whole = not self._not_before
+        wanted: dict[int, dict[Place, Key]] = {}
+        for tp, topic_id in assignment.items():
+            found = metadata.leader(tp)
+            if found is None or found.leader < 0:
+                metadata.request_update()
+                is_whole = False
+            elif metadata.topic_id(tp.topic) != topic_id:
+                metadata.request_update()  # it was created again, and we or the coordinator do not know yet
+                is_whole = False
+            elif self._not_before.get(tp, now) <= now:
+                wanted.setdefault(found.leader, {})[topic_id, tp.partition] = Key(topic_id, tp)
+        self._not_before = {tp: at for tp, at in self._not_before.items() if at > now}
+        self._plan = _Plan(assignment, version, wanted) if is_whole else None
+        return wanted
+
     def _in_turn(self, nodes: Collection[int], now: float) -> Iterable[int]:
         if not self._config.limits_records or len(nodes) < 2:
             return tuple(nodes)
@@ -226,17 +258,26 @@ class ShareFetcher:
         self._last_node = min((node for node in ready if node > self._last_node), default=min(ready))
         return (self._last_node,)
 
-    def _send_fetch(self, session: ShareSession, wanted: list[Key]) -> None:
+    def _send_fetch(self, session: ShareSession, wanted: Mapping[Place, Key]) -> None:
         is_open = session.is_open
         added, forgotten = session.want(wanted)
         queue = session.take_queue() if is_open else []
         epoch = session.begin()
-        request = fetch_request(self._config, self._member_id(), epoch, added, forgotten, queue)
+        max_bytes = self._size(session.node_id).of(len(session.partitions))
+        request = fetch_request(self._config, self._member_id(), epoch, added, forgotten, queue, max_bytes)
         self._sent[session.node_id] = queue
         future = self._client.send(session.node_id, ShareFetchRequest, request)
-        future.add_callback(partial(self._on_fetch, session, {_place(key): key for key in wanted}, self._clock.now()))
+        future.add_callback(partial(self._on_fetch, session, wanted, self._clock.now()))
 
-    def send_acknowledgements(self, *, unless: Mapping[int, Collection[Key]] | None = None) -> bool:
+    def _size(self, node_id: int) -> FetchSize:
+        size = self._sizes.get(node_id)
+        if size is None:
+            config = self._config
+            size = FetchSize(config.fetch_max_bytes, config.fetch_min_bytes, config.max_poll_records)
+            self._sizes[node_id] = size
+        return size
+
+    def send_acknowledgements(self, *, unless: Wanted | None = None) -> bool:
         """Send the queued acknowledgements alone. Return whether anything was sent.
 
         Args:
@@ -248,10 +289,9 @@ class ShareFetcher:
             if session.is_busy or not session.queue or session.retry_at > now:
                 continue
             named = None if unless is None else unless.get(session.node_id)
-            if named is not None and not session.has_renewals:
-                keys = set(named)
-                if all(Key(*queued.source[1:]) in keys for queued in session.queue):
-                    continue
+            waits = named is not None and all(_place(queued.source) in named for queued in session.queue)
+            if waits and not session.has_renewals:
+                continue
             self.send_acknowledgement(session)
             sent = True
         return sent
@@ -282,6 +322,7 @@ class ShareFetcher:
         locked_until = self._locked_until(sent_at)
         sizes: dict[str, int] = {}
         results: dict[Place, int] = {}
+        acquired = 0
         for topic in message.responses:
             topic_id = bytes(topic.topic_id)
             for part in topic.partitions:
@@ -290,6 +331,8 @@ class ShareFetcher:
                 if place in asked:
                     source = Source(session.node_id, *asked[place])
                     self._take(source, part, message.node_endpoints, locked_until, sizes)
+                    acquired += sum(each.last_offset - each.first_offset + 1 for each in part.acquired_records)
+        self._size(session.node_id).on_response(acquired, sum(sizes.values()))
         self._metrics.on_fetch(now - sent_at, sizes, message.throttle_time_ms, now)
         self._report(queue, results, sent_at)
 
@@ -463,9 +506,11 @@ class ShareFetcher:
 
     def _report(self, queue: Collection[Queued], results: Mapping[Place, int], sent_at: float) -> None:
         now = self._clock.now()
-        expired = {
-            _place(queued.source) for queued in queue if any(piece.locked_until <= now for piece in queued.pieces)
-        }
+        expired: set[Place] = set()
+        if any(results.values()):
+            expired.update(
+                _place(queued.source) for queued in queue if any(piece.locked_until <= now for piece in queued.pieces)
+            )
         for queued in queue:
             code = results.get(_place(queued.source), Errors.INVALID_RECORD_STATE)
             if not code:

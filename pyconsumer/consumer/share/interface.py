@@ -214,7 +214,8 @@ class ShareConsumer(ShareImmediateCalls, Protocol[K, V]):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived.
-            max_records: the most records to return. By default ``max_poll_records``.
+            max_records: the most records to return. By default ``max_poll_records``, and with the setting
+                ``share_acquire_mode="batch_optimized"`` also the rest of the last batch, as in Java.
 
         Returns:
             The records, by partition. Empty at the end of the time.
@@ -252,7 +253,7 @@ class ShareConsumer(ShareImmediateCalls, Protocol[K, V]):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived.
-            max_records: the most rows. By default ``max_poll_records``.
+            max_records: the most rows. The default is that of :meth:`poll`.
             columns: names of the columns, in the order of the result. By default those of
                 :meth:`pyconsumer.KafkaConsumer.poll_arrow`, and ``delivery_count``: how often the record was delivered,
                 this time included. :meth:`acknowledge` needs ``topic``, ``partition`` and ``offset``.

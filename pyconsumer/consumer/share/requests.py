@@ -39,6 +39,7 @@ def fetch_request(
     added: Iterable[Key],
     forgotten: Iterable[Key],
     queue: Sequence[Queued],
+    max_bytes: int,
 ) -> ShareFetchRequest:
     """Return a ShareFetch: the changes of the session, and acknowledgements.
 
@@ -48,6 +49,7 @@ def fetch_request(
         epoch: of the session.
         added, forgotten: the partitions that the session gets and loses.
         queue: the acknowledgements.
+        max_bytes: the most bytes of records.
     """
     batches = by_partition(queue)
     topics: dict[bytes, FetchTopic] = {}
@@ -63,7 +65,7 @@ def fetch_request(
         share_session_epoch=epoch,
         max_wait_ms=config.fetch_max_wait_ms,
         min_bytes=config.fetch_min_bytes,
-        max_bytes=config.fetch_max_bytes,
+        max_bytes=max_bytes,
         max_records=config.max_poll_records,
         batch_size=config.max_poll_records,
         share_acquire_mode=int(config.limits_records),

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.consumer.share.acknowledgements import Piece, Source, without_overlaps
 from pyconsumer.errors import Errors, KafkaError
@@ -92,6 +92,7 @@ class ShareSession:
         self.node_id = node_id
         self.epoch = OPEN_SESSION_EPOCH
         self.partitions: dict[Key, None] = {}
+        self._wanted: Mapping[Any, Key] | None = None
         self.is_busy = False
         self.queue: list[Queued] = []
         self.retry_at = -math.inf
@@ -111,9 +112,16 @@ class ShareSession:
         """Queue acknowledgements for the next request."""
         self.queue.append(queued)
 
-    def want(self, wanted: Iterable[Key]) -> tuple[list[Key], list[Key]]:
-        """Change the partitions of the session. Return the ones to add and the ones to forget (rule 2)."""
-        keys = dict.fromkeys(wanted)
+    def want(self, wanted: Mapping[Any, Key]) -> tuple[list[Key], list[Key]]:
+        """Change the partitions of the session. Return the ones to add and the ones to forget (rule 2).
+
+        Args:
+            wanted: all that the session should have. It is not changed later, so the same object adds and forgets none.
+        """
+        if wanted is self._wanted:
+            return [], []
+        self._wanted = wanted
+        keys = dict.fromkeys(wanted.values())
         added = [key for key in keys if key not in self.partitions]
         forgotten = [key for key in self.partitions if key not in keys]
         self.partitions = keys
@@ -180,3 +188,4 @@ class ShareSession:
         """Forget the session."""
         self.epoch = OPEN_SESSION_EPOCH
         self.partitions = {}
+        self._wanted = None

@@ -70,8 +70,8 @@ class ShareConsumerSettings(ClientSettings, total=False):
     """
 
     share_acquire_mode: Literal["batch_optimized", "record_limit"]
-    """``batch_optimized``: whole batches of the log are acquired, which may be more records than ``max_poll_records``.
-    The following polls return the rest. ``record_limit``: no more than ``max_poll_records`` are acquired (KIP-1206).
+    """``batch_optimized``: whole batches of the log are acquired, and one poll returns them, which may be more records
+    than ``max_poll_records``. ``record_limit``: no more than ``max_poll_records`` are acquired (KIP-1206).
     """
 
     share_delivery_count_limit: int

@@ -273,7 +273,7 @@ class Consumer:
             self._implied()
         else:
             self._settled()
-        steps = delegate.fetched(world.now + draw.choice((0.0, 0.3, 1.5)), delegate.config.max_poll_records)
+        steps = delegate.fetched(world.now + draw.choice((0.0, 0.3, 1.5)), draw.choice((None, 1, 7)))
         wakes = draw.random() < 0.05 and not world.is_draining
         while True:
             try:

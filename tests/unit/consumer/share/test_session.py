@@ -35,24 +35,46 @@ def test_epochs_count_up_and_begin_again_at_1() -> None:
     assert session.begin(close=True) == -1
 
 
+def _wanted(*keys: Key) -> dict[int, Key]:
+    return dict(enumerate(keys))
+
+
 def test_a_request_names_changes_only() -> None:
     session = ShareSession(1)
-    assert session.want([_KEY_A]) == ([_KEY_A], [])
-    assert session.want([_KEY_A, _KEY_B]) == ([_KEY_B], [])
+    assert session.want(_wanted(_KEY_A)) == ([_KEY_A], [])
+    assert session.want(
+        dict(
+            enumerate(
+                (
+                    _KEY_A,
+                    _KEY_B,
+                )
+            )
+        )
+    ) == ([_KEY_B], [])
     again = Key(b"c" * 16, _A)  # of a topic that was created again
-    assert session.want([again, _KEY_B]) == ([again], [_KEY_A])
+    assert session.want(
+        dict(
+            enumerate(
+                (
+                    again,
+                    _KEY_B,
+                )
+            )
+        )
+    ) == ([again], [_KEY_A])
 
 
 @pytest.mark.parametrize("code", sorted(LOST_SESSION))
 def test_a_session_that_the_broker_does_not_know_is_opened_again(code: int) -> None:
     session = ShareSession(1)
-    session.want([_KEY_A])
+    session.want(_wanted(_KEY_A))
     session.begin()
     session.on_success()
     session.begin()
     session.on_refusal(code, retry_at=5.0)
     assert (session.epoch, session.is_busy, session.retry_at, session.failures) == (0, False, 5.0, 1)
-    assert session.want([_KEY_A]) == ([_KEY_A], [])
+    assert session.want(_wanted(_KEY_A)) == ([_KEY_A], [])
 
 
 def test_another_error_continues_the_session() -> None:
@@ -71,11 +93,11 @@ def test_another_error_continues_the_session() -> None:
 
 def test_a_session_that_was_refused_at_its_beginning_is_opened_again_with_all_partitions() -> None:
     session = ShareSession(1)
-    session.want([_KEY_A])
+    session.want(_wanted(_KEY_A))
     session.begin()
     session.on_refusal(Errors.UNKNOWN_SERVER_ERROR, retry_at=5.0)
     assert not session.is_open
-    assert session.want([_KEY_A]) == ([_KEY_A], [])
+    assert session.want(_wanted(_KEY_A)) == ([_KEY_A], [])
 
 
 def test_what_would_name_an_offset_twice_waits_for_the_next_request() -> None:

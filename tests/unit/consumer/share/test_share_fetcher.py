@@ -31,6 +31,7 @@ from pyconsumer.structs import AcknowledgeType, PartitionMetadata, TopicPartitio
 _ID = b"i" * 16
 _TP = TopicPartition("t", 0)
 _SOURCE = Source(1, _ID, _TP)
+_ASSIGNMENT = {_TP: _ID}
 
 
 class _Client:
@@ -56,7 +57,7 @@ class _Metadata:
 
     def __init__(self) -> None:
         self.node = 1
-        self.updates = 0
+        self.updates = self.update_count = self.leaders_version = 0
 
     def leader(self, tp: TopicPartition) -> PartitionMetadata:
         return PartitionMetadata(tp.topic, tp.partition, self.node, 3, (), (), (), 0)
@@ -73,6 +74,7 @@ class _Metadata:
 
     def update_leaders(self, leaders: Any, brokers: Any) -> set[TopicPartition]:
         ((self.node, _),) = leaders.values()
+        self.leaders_version += 1
         return set(leaders)
 
 
@@ -95,7 +97,7 @@ class World:
         self.outcomes.append(([(piece.first, piece.last) for piece in queued.pieces], error))
 
     def fetch(self) -> ShareFetchRequest:
-        assert self.fetcher.send_fetches({_TP: _ID})
+        assert self.fetcher.send_fetches(_ASSIGNMENT)
         return self.client.sent[-1][1]  # type: ignore[no-any-return]
 
     def open(self) -> None:
@@ -126,6 +128,21 @@ def fetched(**fields: Any) -> ShareFetchResponse:
 def confirmed(code: int = 0) -> ShareAcknowledgeResponse:
     part = share_acknowledge.PartitionData(partition_index=0, error_code=code)
     return ShareAcknowledgeResponse(responses=[share_acknowledge.ShareAcknowledgeTopicResponse(_ID, [part])])
+
+
+def test_after_a_full_response_a_fetch_asks_for_fewer_bytes() -> None:
+    world = World(max_poll_records=10)
+    builder = BatchBuilder("none")
+    for _ in range(10):
+        builder.try_append(1, None, b"v")
+    records = builder.build(0)
+    asked = []
+    for acquired in ((0, 9), (0, 9), (0, 8)):
+        asked.append(world.fetch().max_bytes)
+        ranges = [share_fetch.AcquiredRecords(*acquired, 1)]
+        world.client.respond(fetched(records=records, acquired_records=ranges))
+    asked.append(world.fetch().max_bytes)
+    assert asked == [52_428_800, 4 * len(records), 4 * len(records), 52_428_800]
 
 
 def test_the_first_request_opens_a_session_and_the_next_one_carries_acknowledgements() -> None:
