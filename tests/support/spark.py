@@ -20,7 +20,7 @@ import pytest
 from tests.support.java import cache_folder, fetch_jars, locked
 from tests.support.process import descendants
 
-__all__ = ["connector_jars", "missing_spark", "need_spark", "start_spark", "use_unpacked_spark"]
+__all__ = ["connector_jars", "missing_spark", "need_spark", "spark_home", "start_spark", "use_unpacked_spark"]
 
 #: Spark's connector with what it needs. None was published for 4.3.0; these work on it.
 _CONNECTOR = (
@@ -64,29 +64,42 @@ def connector_jars() -> list[Path]:
 
 @functools.cache
 def use_unpacked_spark() -> None:
-    """Let every Spark that this process and its children start have PySpark's Python modules from files.
+    """Let every Spark that this process and its children start use a home in the cache, with all but Python's modules.
 
     Each process that Spark starts for Python imports PySpark from an archive in SPARK_HOME, and so compiles it again:
-    0.6 s of a processor each time, in hundreds of processes. In this home, which else is the installed one, the archive
-    is missing, and they import the same modules from the installed package.
+    0.6 s of a processor each time, in hundreds of processes. Here the archive is missing, and they import the same
+    modules from the installed package.
+
+    All environments with this PySpark share the home. The file of Java's classes depends on where the jars are, and
+    making it takes 40 s of a processor (:mod:`tests.support.shared_classes`). So a fresh environment has it at once.
     """
     if "SPARK_HOME" in os.environ:
         return
     import pyspark
 
-    installed = Path(pyspark.__file__).parent
-    name = hashlib.sha256(f"{installed} {pyspark.__version__}".encode()).hexdigest()[:16]
-    home = cache_folder() / f"spark-home-{name}"
+    os.environ["SPARK_HOME"] = str(spark_home(Path(pyspark.__file__).parent, pyspark.__version__))
+
+
+def spark_home(installed: Path, version: str) -> Path:
+    """Return the folder in the cache with the programs and jars of an installed PySpark, made once."""
+    jars = "".join(f"\n{path.name} {path.stat().st_size}" for path in sorted((installed / "jars").iterdir()))
+    name = hashlib.sha256(f"{version}{jars}".encode()).hexdigest()[:16]
+    home = cache_folder() / f"spark-home-{version}-{name}"
     with locked(home.parent / ".lock"):
         if not home.is_dir():
             with tempfile.TemporaryDirectory(dir=home.parent) as temporary:
                 fresh = Path(temporary, "home")
-                (fresh / "python").mkdir(parents=True)
-                for path in (*installed.iterdir(), *(installed / "python").iterdir()):
-                    if path not in (installed / "python", installed / "python" / "lib"):
-                        (fresh / path.relative_to(installed)).symlink_to(path)
+                for part in ("bin", "sbin", "jars"):
+                    shutil.copytree(installed / part, fresh / part, copy_function=_link_or_copy)
                 fresh.rename(home)
-    os.environ["SPARK_HOME"] = str(home)
+    return home
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]", **more: object) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from tests.support.java import KafkaTools
 from tests.support.process import run
 from tests.support.shared_classes import share_kafkas_classes, sparks_file
+from tests.support.spark import spark_home
 
 
 @pytest.mark.kafka
@@ -39,6 +40,27 @@ def test_jars_that_were_replaced_get_another_file(tmp_path: Path, monkeypatch: p
     os.utime(jar, (1_000_000, 1_000_001))
     assert sparks_file("java", jars) != first
     assert not first.exists()
+
+
+def test_environments_with_the_same_pyspark_share_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had its own, so the classes were read, checked and linked anew in each fresh clone, for 40 s."""
+    monkeypatch.setenv("PYCONSUMER_TEST_CACHE", str(tmp_path / "cache"))
+    installed = [tmp_path / name for name in ("one", "two", "three")]
+    for number, folder in enumerate(installed):
+        for file in ("bin/spark-class", "sbin/start-master.sh", "jars/a.jar", "python/lib/pyspark.zip"):
+            (folder / file).parent.mkdir(parents=True)
+            (folder / file).write_text(file if number < 2 else f"another {file}")
+        os.utime(folder / "jars" / "a.jar", (1_000_000, 1_000_000 + number))
+
+    homes = [spark_home(folder, "4.0.0") for folder in installed]
+
+    assert homes[0] == homes[1]
+    assert spark_home(installed[0], "4.0.1") not in homes
+    assert homes[2] != homes[0]
+    for file in ("bin/spark-class", "sbin/start-master.sh", "jars/a.jar"):
+        assert (homes[0] / file).read_text() == file
+        assert (homes[2] / file).read_text() == f"another {file}"
+    assert not (homes[0] / "python").exists(), "PySpark comes from the package, not from an archive"
 
 
 _PROGRAM = """
