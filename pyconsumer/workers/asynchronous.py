@@ -93,8 +93,9 @@ class AsyncWorkers(WorkersBase):
         if not is_coroutine_function(handle):
             self._handle = partial(_call, handle)
         self._commit: asyncio.Task[None] | None = None
-        self._turn = 0  # of the loop, counted while records are processed
-        self._turn_began: float | None = None  # None: nobody has counted this one
+        self._runner: object = None  # the task that began a record last
+        self._turn = 0  # of the loop, counted while functions may not wait
+        self._turn_began: float | None = None  # None: it is not counted
         self._gathers = asyncio.Lock()  # one task at a time waits for a batch
 
     def _new_schedule(self) -> Schedule:
@@ -225,14 +226,10 @@ class AsyncWorkers(WorkersBase):
                 _wake_up(future)
             self._observers.clear()
 
-    def _next_turn(self) -> None:
-        self._turn += 1
-        self._turn_began = None
-
     # -- one record ----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        schedule, timeout, handle = self._schedule, self._timeout, self._handle
+        schedule, timeout, handle, me = self._schedule, self._timeout, self._handle, object()
         is_plain = all(each is None for each in (self._batch, self._deserialization, self._producer, timeout))
         while True:
             task = schedule.next_task() if self._batch is None else await self._gathered()
@@ -243,10 +240,7 @@ class AsyncWorkers(WorkersBase):
                 continue
             if self._idle and schedule.has_ready:
                 self._wake_one()
-            if self._turn_began is None:
-                self._turn_began = time.monotonic()
-                asyncio.get_running_loop().call_soon(self._next_turn)
-            turn = self._turn
+            self._runner, turn = me, self._turn
             try:
                 if is_plain and hooks.active is None:
                     try:
@@ -263,8 +257,20 @@ class AsyncWorkers(WorkersBase):
                 schedule.abort(task, error)
             if self._observers:
                 self._changed()
-            if turn == self._turn and time.monotonic() - self._turn_began > LONGEST_TURN_S:
-                await asyncio.sleep(0)  # the function did not wait
+            if self._runner is me and turn == self._turn and self._has_been_long():
+                await asyncio.sleep(0)
+
+    def _has_been_long(self) -> bool:
+        """Return whether tasks have had the loop for long. Call it if the function may not have waited."""
+        if self._turn_began is not None:
+            return time.monotonic() - self._turn_began > LONGEST_TURN_S
+        self._turn_began = time.monotonic()
+        asyncio.get_running_loop().call_soon(self._next_turn)
+        return False
+
+    def _next_turn(self) -> None:
+        self._turn += 1
+        self._turn_began = None
 
     async def _gathered(self) -> Task | None:
         """Wait for a batch, while no other task does. None: the schedule is closed."""

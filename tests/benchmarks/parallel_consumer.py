@@ -3,7 +3,8 @@
 All read the same topic in turn, ordered by key, each in a process and with a group of its own. The work on a record is
 a pause. It cannot be done faster than ``min(keys, concurrency)`` records in the time of a pause. Figures are those of
 the records behind the first ones, so starts and warm-up do not count. The topic has more records than are counted, so
-the end of the topic does not count, either.
+the end of the topic does not count, either. ``asyncio`` has no workers: as many tasks as can be at work only pause, one
+time after the other. It is what an event loop allows.
 
 With several partitions, ``--partitions``, each of them has its part of the room of ours.
 """
@@ -37,8 +38,9 @@ __all__ = ["main", "process"]
 
 _JAVA = Path(__file__).with_name("ParallelConsumerRate.java")
 _VERSION = "0.5.3.3"
-#: Ours, and theirs. The ratios are to the last one.
-_WAYS = ("threads", "tasks", "Java")
+#: Ours, an event loop without workers, and theirs. The ratios are to the last one.
+_WAYS = ("threads", "tasks", "asyncio", "Java")
+_OURS = _WAYS[:2]
 #: The least share of the rate that the work allows (for ours).
 _LEAST = 0.95
 
@@ -88,6 +90,11 @@ def process(
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
     }
+    if way == "asyncio":
+        with KafkaConsumer(topic, **settings) as consumer:
+            keys = {record.key for record in consumer.poll(timeout_ms=30_000, max_records=2_000).records()}
+        asyncio.run(_pauses(clock, min(len(keys), concurrency), work_ms / 1000))
+        return clock.figures
     more = WorkersSettings(concurrency=concurrency, max_buffered=buffered or None)
     if way == "tasks":
         asyncio.run(_tasks(clock, topic, settings, more, work_ms / 1000))
@@ -113,6 +120,18 @@ async def _tasks(clock: _Clock, topic: str, settings: dict[str, Any], more: Work
     async with AsyncKafkaConsumer(topic, **settings) as consumer:
         workers = AsyncWorkers(consumer, handle, **more)
         await workers.run()
+
+
+async def _pauses(clock: _Clock, tasks: int, pause: float) -> None:
+    is_over = False
+
+    async def work() -> None:
+        nonlocal is_over
+        while not is_over:
+            await asyncio.sleep(pause)
+            is_over |= clock.count()
+
+    await asyncio.gather(*(work() for _ in range(tasks)))
 
 
 def _fill(servers: str, topic: str, partitions: int, keys: int, count: int) -> None:
@@ -173,12 +192,12 @@ def main(
                     )
             for way, found in rates.items():
                 share = statistics.median(found) / possible
-                least = "" if way == "Java" else f", at least {_LEAST}"
+                least = f", at least {_LEAST}" if way in _OURS else ""
                 click.echo(f"  {way}: {share:.3f} of the {possible:,.0f} records/s that are possible{least}")
-            for way in _WAYS[:-1]:
-                ratios = [ours / theirs for ours, theirs in zip(rates[way], rates["Java"], strict=True)]
+            for way, other in (("threads", "Java"), ("tasks", "Java"), ("tasks", "asyncio")):
+                ratios = [ours / theirs for ours, theirs in zip(rates[way], rates[other], strict=True)]
                 middle = statistics.median(ratios)
-                click.echo(f"  {way}: {middle:.2f} of Java's rate ({min(ratios):.2f} to {max(ratios):.2f})")
+                click.echo(f"  {way}: {middle:.2f} of the rate of {other} ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 if __name__ == "__main__":
