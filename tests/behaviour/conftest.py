@@ -39,6 +39,7 @@ from tests.unit.protocol.records.helpers import Decoder, decoder_named
 #: Programs in Go and JavaScript fetch their clients from elsewhere: ``tox -e clients`` and ``tox -e registries``
 #: ask for them. ``tox -e gssapi`` needs a KDC.
 _LANES = {
+    "PYCONSUMER_CLIENT_SUITES": "test_client_suites.py",
     "PYCONSUMER_OTHER_CLIENTS": "test_other_clients.py",
     "PYCONSUMER_OTHER_REGISTRIES": "test_registry_clients.py",
     "PYCONSUMER_GSSAPI": "test_gssapi.py",

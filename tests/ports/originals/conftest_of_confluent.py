@@ -19,6 +19,7 @@ class KafkaCluster:
         sasl_mechanism: empty for a plain listener.
         sasl_users: ``name=password``, separated by commas.
         broker_conf: settings of the brokers, ``name=value``.
+        with_sr: whether there is a registry.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class KafkaCluster:
         sasl_mechanism: str = "",
         sasl_users: str = "",
         broker_conf: list[str] | None = None,
+        with_sr: bool = False,
         **_: Any,
     ) -> None:
         self._mechanism = sasl_mechanism
@@ -40,9 +42,12 @@ class KafkaCluster:
             users=self._users,
             oauth={"unsecured": True} if sasl_mechanism == "OAUTHBEARER" else None,
             acls=[],
+            schema_registry=with_sr,
             config={"allow.everyone.if.no.acl.found": True, "group.initial.rebalance.delay.ms": 0, **config},
         )
         self._cluster.start()
+        if with_sr:
+            self.sr = {"url": self._cluster.schema_registry_url}
 
     def wait_operational(self) -> None:
         """It is as soon as it has started."""
