@@ -32,12 +32,18 @@ print(build.build_{what}(sys.argv[1]))
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the files for a build, so that the build leaves no file in the work tree."""
+    """A copy of the files for a build, so that the build leaves no file in the work tree.
+
+    The C that Cython made for the installed package comes along, and is made again where it is older than its sources.
+    """
     copy = tmp_path_factory.mktemp("tree")
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "tox.ini"):
         shutil.copy(ROOT / name, copy)
     for name in ("pyconsumer", "tests", ".ci"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    made = ROOT / "build" / "cython"
+    if made.is_dir():
+        shutil.copytree(made, copy / "build" / "cython")
     return copy
 
 

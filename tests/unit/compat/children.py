@@ -44,10 +44,11 @@ def main() -> None:
     with open("test_child.py", "w") as file:
         file.write(TEST + TEST.replace("test()", "test_again()"))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "test_child.py"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n", "2", "-p", "no:cacheprovider", "test_child.py"],
         capture_output=True,
         text=True,
         check=False,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     found["pytest"] = "passed" if done.returncode == 0 else done.stdout + done.stderr
     print(json.dumps(found), flush=True)
