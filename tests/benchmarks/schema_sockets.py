@@ -31,6 +31,7 @@ from pyconsumer.schemas import (
     AvroSerializer,
     JSONDeserializer,
     JSONSerializer,
+    MessageField,
     ProtobufDeserializer,
     ProtobufSerializer,
     SchemaRegistryClient,
@@ -119,10 +120,11 @@ def _objects(arguments: dict[str, Any]) -> Iterator[int]:
 
 def _confluent(arguments: dict[str, Any]) -> Iterator[int]:
     import confluent_kafka
+    from confluent_kafka.serialization import MessageField as Field
     from confluent_kafka.serialization import SerializationContext as Context
 
     topic = arguments["topic"]
-    deserializer, context = _confluents(arguments), Context(topic, "value")
+    deserializer, context = _confluents(arguments), Context(topic, Field.VALUE)
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": arguments["servers"], "group.id": "none", "enable.auto.commit": False}
     )
@@ -138,9 +140,10 @@ def _confluent(arguments: dict[str, Any]) -> Iterator[int]:
 
 def _confluents_class(arguments: dict[str, Any]) -> Iterator[int]:
     """Read by our consumer, with the class called for each value."""
+    from confluent_kafka.serialization import MessageField as Field
     from confluent_kafka.serialization import SerializationContext as Context
 
-    deserializer, context = _confluents(arguments), Context(arguments["topic"], "value")
+    deserializer, context = _confluents(arguments), Context(arguments["topic"], Field.VALUE)
     with _consumer(arguments) as consumer:
         while True:
             records = list(consumer.poll(timeout_ms=1000).records())
@@ -149,12 +152,12 @@ def _confluents_class(arguments: dict[str, Any]) -> Iterator[int]:
 
 
 def _pyruhvro(arguments: dict[str, Any]) -> Iterator[int]:
-    import pyruhvro  # type: ignore[import-not-found,unused-ignore]
+    import pyruhvro  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     text = json.dumps(SCHEMAS[arguments["workload"]])
     with _consumer(arguments) as consumer:
         while True:
-            values = [record.value[5:] for record in consumer.poll(timeout_ms=1000).records()]
+            values = [record.value[5:] for record in consumer.poll(timeout_ms=1000).records() if record.value]
             yield pyruhvro.deserialize_array(values, text).num_rows if values else 0
 
 
@@ -269,7 +272,7 @@ def fill(cluster: EmbeddedCluster, registry: SchemaRegistryClient, workload: str
     else:
         of = message_class(workload)
         serializer, values = ProtobufSerializer(of, registry), messages_of(workload, of)
-    data: list[Any] = [serializer(value, SerializationContext(topic, "value")) for value in values]
+    data: list[Any] = [serializer(value, SerializationContext(topic, MessageField.VALUE)) for value in values]
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=20, batch_size=262_144) as producer:
         for number in range(records // DIFFERENT):
             producer.send_many(topic, data, partition=number % _PARTITIONS)
