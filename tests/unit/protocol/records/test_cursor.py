@@ -414,6 +414,7 @@ def test_rows_with_and_without_headers_alternate() -> None:
         for place, given in enumerate(has):
             builder.try_append(TIME, b"k%d" % place, b"v", [("h", b"%d" % place)] * 2 if given else [])
         columns = cursor(builder.build(0), 0).take_columns(100, with_headers=True)
+        assert columns.keys is not None
         assert columns.headers is not None
         assert list(columns.headers.offsets) == [2 * sum(has[:place]) for place in range(7)]
         assert values_of(columns.headers.values) == [b"%d" % place for place in range(6) if has[place] for _ in "12"]
