@@ -40,6 +40,7 @@ from pyconsumer.schemas import (
 from tests.benchmarks.measure import answer
 from tests.benchmarks.schema_records import (
     DIFFERENT,
+    PARTITIONS,
     SCHEMAS,
     json_schema,
     message_class,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "RATIOS", "WAYS", "fill", "main", "measure", "ratios", "topic_of"]
 
 FORMATS: Final = ("Avro", "Protobuf", "JSON")
-_PARTITIONS: Final = 4
 
 
 # -- the ways, each in a process of its own -------------------------------------------------------
@@ -65,7 +65,7 @@ def _consumer(arguments: dict[str, Any], **settings: Any) -> KafkaConsumer[Any, 
     consumer: KafkaConsumer[Any, Any] = KafkaConsumer(
         bootstrap_servers=arguments["servers"], auto_offset_reset="earliest", **settings
     )
-    consumer.assign([TopicPartition(arguments["topic"], number) for number in range(_PARTITIONS)])
+    consumer.assign([TopicPartition(arguments["topic"], number) for number in range(PARTITIONS)])
     return consumer
 
 
@@ -128,7 +128,7 @@ def _confluent(arguments: dict[str, Any]) -> Iterator[int]:
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": arguments["servers"], "group.id": "none", "enable.auto.commit": False}
     )
-    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(_PARTITIONS)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     try:
         while True:
             messages = consumer.consume(1000, timeout=1.0)
@@ -263,7 +263,7 @@ def topic_of(workload: str, kind: str) -> str:
 def fill(cluster: EmbeddedCluster, registry: SchemaRegistryClient, workload: str, kind: str, records: int) -> int:
     """Write the topic of a workload and format. Return the mean size of a value in bytes."""
     topic = topic_of(workload, kind)
-    cluster.create_topic(topic, partitions=_PARTITIONS)
+    cluster.create_topic(topic, partitions=PARTITIONS)
     if kind == "Avro":
         serializer: Any = AvroSerializer(registry, json.dumps(SCHEMAS[workload]))
         values = list(values_of(workload))
@@ -275,7 +275,7 @@ def fill(cluster: EmbeddedCluster, registry: SchemaRegistryClient, workload: str
     data: list[Any] = [serializer(value, SerializationContext(topic, MessageField.VALUE)) for value in values]
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=20, batch_size=262_144) as producer:
         for number in range(records // DIFFERENT):
-            producer.send_many(topic, data, partition=number % _PARTITIONS)
+            producer.send_many(topic, data, partition=number % PARTITIONS)
     return round(sum(map(len, data)) / len(data))
 
 
