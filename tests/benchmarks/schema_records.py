@@ -12,9 +12,20 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["DIFFERENT", "SCHEMAS", "json_schema", "message_class", "messages_of", "plain_values_of", "values_of"]
+__all__ = [
+    "DIFFERENT",
+    "PARTITIONS",
+    "SCHEMAS",
+    "json_schema",
+    "message_class",
+    "messages_of",
+    "plain_values_of",
+    "values_of",
+]
 
-DIFFERENT: Final = 1_000  #: values of a topic, which are repeated
+#: The values of a topic, which are repeated, and its partitions.
+DIFFERENT: Final = 1_000
+PARTITIONS: Final = 4
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _JSON_TYPES: Final = {"long": "integer", "int": "integer", "double": "number", "float": "number"}
 _PROTO_TYPES: Final = {"long": "int64", "int": "int32", "boolean": "bool"}

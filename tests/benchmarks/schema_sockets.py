@@ -31,6 +31,7 @@ from pyconsumer.schemas import (
     AvroSerializer,
     JSONDeserializer,
     JSONSerializer,
+    MessageField,
     ProtobufDeserializer,
     ProtobufSerializer,
     SchemaRegistryClient,
@@ -39,6 +40,7 @@ from pyconsumer.schemas import (
 from tests.benchmarks.measure import answer
 from tests.benchmarks.schema_records import (
     DIFFERENT,
+    PARTITIONS,
     SCHEMAS,
     json_schema,
     message_class,
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "RATIOS", "WAYS", "fill", "main", "measure", "ratios", "topic_of"]
 
 FORMATS: Final = ("Avro", "Protobuf", "JSON")
-_PARTITIONS: Final = 4
 
 
 # -- the ways, each in a process of its own -------------------------------------------------------
@@ -64,7 +65,7 @@ def _consumer(arguments: dict[str, Any], **settings: Any) -> KafkaConsumer[Any, 
     consumer: KafkaConsumer[Any, Any] = KafkaConsumer(
         bootstrap_servers=arguments["servers"], auto_offset_reset="earliest", **settings
     )
-    consumer.assign([TopicPartition(arguments["topic"], number) for number in range(_PARTITIONS)])
+    consumer.assign([TopicPartition(arguments["topic"], number) for number in range(PARTITIONS)])
     return consumer
 
 
@@ -119,14 +120,15 @@ def _objects(arguments: dict[str, Any]) -> Iterator[int]:
 
 def _confluent(arguments: dict[str, Any]) -> Iterator[int]:
     import confluent_kafka
+    from confluent_kafka.serialization import MessageField as Field
     from confluent_kafka.serialization import SerializationContext as Context
 
     topic = arguments["topic"]
-    deserializer, context = _confluents(arguments), Context(topic, "value")
+    deserializer, context = _confluents(arguments), Context(topic, Field.VALUE)
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": arguments["servers"], "group.id": "none", "enable.auto.commit": False}
     )
-    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(_PARTITIONS)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     try:
         while True:
             messages = consumer.consume(1000, timeout=1.0)
@@ -138,9 +140,10 @@ def _confluent(arguments: dict[str, Any]) -> Iterator[int]:
 
 def _confluents_class(arguments: dict[str, Any]) -> Iterator[int]:
     """Read by our consumer, with the class called for each value."""
+    from confluent_kafka.serialization import MessageField as Field
     from confluent_kafka.serialization import SerializationContext as Context
 
-    deserializer, context = _confluents(arguments), Context(arguments["topic"], "value")
+    deserializer, context = _confluents(arguments), Context(arguments["topic"], Field.VALUE)
     with _consumer(arguments) as consumer:
         while True:
             records = list(consumer.poll(timeout_ms=1000).records())
@@ -149,12 +152,12 @@ def _confluents_class(arguments: dict[str, Any]) -> Iterator[int]:
 
 
 def _pyruhvro(arguments: dict[str, Any]) -> Iterator[int]:
-    import pyruhvro  # type: ignore[import-not-found,unused-ignore]
+    import pyruhvro  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     text = json.dumps(SCHEMAS[arguments["workload"]])
     with _consumer(arguments) as consumer:
         while True:
-            values = [record.value[5:] for record in consumer.poll(timeout_ms=1000).records()]
+            values = [record.value[5:] for record in consumer.poll(timeout_ms=1000).records() if record.value]
             yield pyruhvro.deserialize_array(values, text).num_rows if values else 0
 
 
@@ -260,7 +263,7 @@ def topic_of(workload: str, kind: str) -> str:
 def fill(cluster: EmbeddedCluster, registry: SchemaRegistryClient, workload: str, kind: str, records: int) -> int:
     """Write the topic of a workload and format. Return the mean size of a value in bytes."""
     topic = topic_of(workload, kind)
-    cluster.create_topic(topic, partitions=_PARTITIONS)
+    cluster.create_topic(topic, partitions=PARTITIONS)
     if kind == "Avro":
         serializer: Any = AvroSerializer(registry, json.dumps(SCHEMAS[workload]))
         values = list(values_of(workload))
@@ -269,10 +272,10 @@ def fill(cluster: EmbeddedCluster, registry: SchemaRegistryClient, workload: str
     else:
         of = message_class(workload)
         serializer, values = ProtobufSerializer(of, registry), messages_of(workload, of)
-    data: list[Any] = [serializer(value, SerializationContext(topic, "value")) for value in values]
+    data: list[Any] = [serializer(value, SerializationContext(topic, MessageField.VALUE)) for value in values]
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=20, batch_size=262_144) as producer:
         for number in range(records // DIFFERENT):
-            producer.send_many(topic, data, partition=number % _PARTITIONS)
+            producer.send_many(topic, data, partition=number % PARTITIONS)
     return round(sum(map(len, data)) / len(data))
 
 

@@ -405,6 +405,22 @@ def test_columns_have_the_layout_of_arrow() -> None:
     assert values_of(headers.values) == [b"1", None, b""]
 
 
+def test_rows_with_and_without_headers_alternate() -> None:
+    from pyconsumer.protocol.records import BatchBuilder
+
+    for pattern in range(64):
+        has = [bool(pattern >> place & 1) for place in range(6)]
+        builder = BatchBuilder()
+        for place, given in enumerate(has):
+            builder.try_append(TIME, b"k%d" % place, b"v", [("h", b"%d" % place)] * 2 if given else [])
+        columns = cursor(builder.build(0), 0).take_columns(100, with_headers=True)
+        assert columns.keys is not None
+        assert columns.headers is not None
+        assert list(columns.headers.offsets) == [2 * sum(has[:place]) for place in range(7)]
+        assert values_of(columns.headers.values) == [b"%d" % place for place in range(6) if has[place] for _ in "12"]
+        assert values_of(columns.keys) == [b"k%d" % place for place in range(6)]
+
+
 def test_columns_without_nulls_have_no_bitmap() -> None:
     columns = cursor(batch(0, 20)).take_columns(7)
     assert columns.keys is not None
