@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaProducer
-from pyconsumer.admin import QuotaEntity, ScramMechanism, UserScramCredentialDeletion
+from pyconsumer.admin import NewTopic, QuotaEntity, ScramMechanism, UserScramCredentialDeletion
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
-from pyconsumer.errors import TopicAuthorizationFailedError
+from pyconsumer.errors import AuthenticationError, TopicAuthorizationFailedError
+from tests.support.certificates import Certificates
 from tests.support.process import GuardedProcess, wait_until
 
 Here = Callable[..., tuple[int, str, str]]
@@ -280,6 +281,30 @@ def test_a_broker_with_listeners_tokens_and_quotas(tmp_path: Path) -> None:
         }
         with KafkaAdminClient(token) as admin:
             assert len(admin.describe_cluster().brokers) == 2
+        assert process.running
+
+
+@pytest.mark.parametrize("auth", ["requested", "required"])
+def test_a_broker_that_asks_for_certificates(tmp_path: Path, certificates: Certificates, auth: str) -> None:
+    command = [
+        *(sys.executable, "-m", "pyconsumer", "broker", "--data-dir", ":memory:"),
+        *("--listener", "OUTSIDE://127.0.0.1:0", "--config", "listener.security.protocol.map=OUTSIDE:SSL"),
+        *("--tls-cert", str(certificates.server_pem), "--tls-client-ca", str(certificates.ca_pem)),
+        *("--config", f"listener.name.outside.ssl.client.auth={auth}"),
+        *("--config", "listener.name.outside.ssl.principal.mapping.rules=RULE:^CN=([^,]*).*$/$1-by-rule/U"),
+        *("--acl", "CLIENT-BY-RULE: CREATE topic *"),
+    ]
+    with GuardedProcess(command, output=tmp_path / "out") as process:
+        wait_until(lambda: "listening on" in (tmp_path / "out").read_text(), 30, "the broker listens")
+        address = (tmp_path / "out").read_text().split("listening on ")[1].split()[0]
+        settings = {"bootstrap_servers": address, "security_protocol": "SSL", "ssl_cafile": certificates.ca_pem}
+        with KafkaAdminClient(settings | {"ssl_certfile": certificates.client_pem}) as admin:
+            admin.create_topics([NewTopic("t", 1)])
+        with (
+            KafkaAdminClient(settings) as nobody,
+            pytest.raises(AuthenticationError if auth == "required" else TopicAuthorizationFailedError),
+        ):
+            nobody.create_topics([NewTopic("u", 1)])
         assert process.running
 
 

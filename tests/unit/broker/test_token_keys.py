@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -221,6 +222,12 @@ def test_unknown_keys_ask_for_one_read_in_some_time(tmp_path: Path, monkeypatch:
         assert len(reads) == 2
     finally:
         source.stop()
+
+
+def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'pyconsumer\[crypto\]'"):
+        KeySource("file:///keys.json")
 
 
 def test_addresses_that_cannot_be_used() -> None:
