@@ -224,7 +224,7 @@ def test_unknown_keys_ask_for_one_read_in_some_time(tmp_path: Path, monkeypatch:
         source.stop()
 
 
-def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_extra_it_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'pyconsumer\[crypto\]'"):
         KeySource("file:///keys.json")

@@ -150,7 +150,7 @@ def test_pkcs12_stores(
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_without_its_extra_a_pkcs12_store_says_what_to_install(
+def test_without_its_extra_a_pkcs12_store_names_the_package(
     certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = store(certificates.client_pem, tmp_path, b"changeit")

@@ -108,7 +108,7 @@ def test_who_waits_gets_the_error_of_a_refusal_at_once_and_of_a_failure_after_so
     assert again.result(0) == "one"
 
 
-def test_without_its_extra_an_assertion_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_extra_an_assertion_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     config = login(
         "http://127.0.0.1:1/token",
