@@ -22,8 +22,11 @@ __all__ = [
     "AclPermission",
     "PatternType",
     "ResourceType",
+    "java_host",
+    "operation_bits",
     "operations_of",
     "parse_acl",
+    "problem_of",
 ]
 
 #: Any resource name, any host, or (after ``User:``) any user.
@@ -78,6 +81,29 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+_O = AclOperation
+#: The operations on each type of resource, as in Kafka's ``AclEntry``. ALL contains them.
+_SUPPORTED: Final = {
+    ResourceType.TOPIC: (
+        *(_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE),
+        *(_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    ),
+    ResourceType.GROUP: (_O.READ, _O.DELETE, _O.DESCRIBE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
+    ResourceType.CLUSTER: (
+        *(_O.CREATE, _O.ALTER, _O.DESCRIBE, _O.CLUSTER_ACTION),
+        *(_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.IDEMPOTENT_WRITE),
+    ),
+    ResourceType.TRANSACTIONAL_ID: (_O.WRITE, _O.DESCRIBE, _O.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (_O.DESCRIBE,),
+    ResourceType.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
+}
+
+
+def operation_bits(kind: ResourceType) -> int:
+    """Return all operations on a type of resource, as bits by Kafka's numbers (KIP-430)."""
+    return sum(1 << operation for operation in _SUPPORTED[kind])
+
+
 class AclPermission(IntEnum):
     """Permission or denial, with Kafka's numbers. ``ANY`` is for filters."""
 
@@ -125,6 +151,36 @@ class AclBinding(NamedTuple):
             return named
         host = self.host if self.host == WILDCARD else json.dumps(self.host)
         return _line(self, json.dumps(self.principal), json.dumps(self.name), host)
+
+
+def problem_of(acl: AclBinding) -> str | None:
+    """Return why a rule can never apply, although a cluster stores it. None: it may apply."""
+    kind, operations = acl.resource_type, _SUPPORTED.get(acl.resource_type)
+    if operations is not None and acl.operation not in (AclOperation.ALL, *operations):
+        known = ", ".join(operation.name for operation in operations)
+        return f"{acl.operation.name} is no operation on a {kind.name.lower()}: it has {known}"
+    if kind is ResourceType.TOPIC and WILDCARD in acl.name and acl.name != WILDCARD:
+        return "no topic has a * in its name, and only one at the end makes a prefix"
+    if acl.host != WILDCARD:
+        try:
+            written = java_host(acl.host)
+        except ValueError:
+            return f"the host {acl.host!r} is no address: a rule is for one address, or for *"
+        if written != acl.host:
+            return f"a broker writes the host {acl.host!r} as {written}: use that form"
+    return None
+
+
+def java_host(host: str) -> str:
+    """Return an address as Java writes it, without shortening IPv6. Raises ``ValueError`` if it is no address."""
+    import ipaddress
+
+    address = ipaddress.ip_address(host)
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
 
 
 def operations_of(bits: int) -> frozenset[AclOperation] | None:

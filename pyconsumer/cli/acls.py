@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from pyconsumer.acls import problem_of
 from pyconsumer.admin import AclBinding, AclFilter, KafkaAdminClient, PatternType, ResourceType, parse_acl
-from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, show_list
+from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, needs, show_list
+from pyconsumer.errors import ConfigurationError
 
-__all__ = ["command", "rules_from"]
+__all__ = ["command", "new_rules_from"]
 
 _TYPES = [one.name.lower() for one in ResourceType if one.name not in ("UNKNOWN", "ANY")]
 _COLUMNS = ("principal", "permission", "operation", "resource_type", "name", "pattern_type", "host")
@@ -34,7 +36,23 @@ def _row(acl: AclBinding) -> dict[str, Any]:
     }
 
 
-def rules_from(lines: Iterable[str]) -> list[AclBinding]:
+def new_rules_from(lines: Iterable[str]) -> list[AclBinding]:
+    """Return the rules of command-line arguments, which may be files (``@FILE``).
+
+    Raises:
+        ConfigurationError: a line is no rule, or one that can never apply. Kafka's tool refuses operations that a type
+            of resource does not have, too.
+        click.BadParameter: a file cannot be read.
+    """
+    rules = _rules_from(lines)
+    for acl in rules:
+        problem = problem_of(acl)
+        if problem is not None:
+            raise ConfigurationError(f"{str(acl)!r}: {problem}")
+    return rules
+
+
+def _rules_from(lines: Iterable[str]) -> list[AclBinding]:
     """Return the rules of command-line arguments. An argument ``@FILE`` stands for the lines of a file.
 
     Empty lines, and lines that begin with ``#``, are skipped.
@@ -59,7 +77,7 @@ def rules_from(lines: Iterable[str]) -> list[AclBinding]:
         for text in rules:
             if text[0] == "@":
                 raise click.BadParameter(f"{line[1:]}: a file cannot name another one: {text}")
-        found += rules_from(rules)
+        found += _rules_from(rules)
     return found
 
 
@@ -69,6 +87,7 @@ def rules_from(lines: Iterable[str]) -> list[AclBinding]:
 @click.option("--user", metavar="NAME", help="Only rules for this user; * for those about everybody.")
 @click.option("--type", "kind", type=click.Choice(_TYPES), help="Only rules about this type of resource.")
 @click.option("--name", metavar="NAME", help="Only rules that apply to this name, also by a prefix or *.")
+@needs("DESCRIBE")
 def list_rules(
     servers: str,
     settings: dict[str, str],
@@ -105,6 +124,7 @@ def _changes(function: Callable[..., None]) -> Callable[..., None]:
 
 @command.command("add")
 @_changes
+@needs("ALTER")
 def add(
     rules: tuple[str, ...],
     servers: str,
@@ -118,7 +138,7 @@ def add(
     The form is: [deny] USER: OPERATION[,...] TYPE NAME [from HOST]. A name that ends with * is a prefix.
     @FILE stands for the lines of a file.
     """
-    wanted = list(dict.fromkeys(rules_from(rules)))
+    wanted = list(dict.fromkeys(new_rules_from(rules)))
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         present = set(admin.describe_acls(timeout_ms=timeout_ms))
         fresh = [acl for acl in wanted if acl not in present]
@@ -134,6 +154,7 @@ def add(
 
 @command.command("remove")
 @_changes
+@needs("ALTER")
 def remove(
     rules: tuple[str, ...],
     servers: str,
@@ -143,7 +164,7 @@ def remove(
     dry_run: bool,
 ) -> None:
     """Remove rules. They are written as for add, and only these rules are removed."""
-    wanted = list(dict.fromkeys(rules_from(rules)))
+    wanted = list(dict.fromkeys(_rules_from(rules)))
     errors: dict[AclBinding, object] = {}
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         present = set(admin.describe_acls(timeout_ms=timeout_ms))

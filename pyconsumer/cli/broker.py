@@ -205,9 +205,9 @@ def command(
             )
     acls = None
     if rules:
-        from pyconsumer.cli.acls import rules_from
+        from pyconsumer.cli.acls import new_rules_from
 
-        acls = rules_from(rules)
+        acls = new_rules_from(rules)
 
     bounds: dict[QuotaEntity, dict[str, float | None]] = {}
     if quotas:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 import click
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
+from pyconsumer.errors import ClusterAuthorizationFailedError
 from pyconsumer.settings.config import CLIENT_SETTINGS, Settings
 from pyconsumer.settings.properties import (
     OTHERS,
@@ -37,10 +39,12 @@ __all__ = [
     "files_and_pairs",
     "json_option",
     "key_values",
+    "needs",
     "print_table",
     "printable",
     "show_list",
     "table",
+    "untyped",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -281,6 +285,24 @@ def show_list(rows: Sequence[Mapping[str, object]], columns: Sequence[str], *, j
         print_table(console(markup=False), listing)
     else:
         click.echo(none, err=True)
+
+
+def untyped(name: str) -> str:
+    """Return the name of a user. Raise ``click.UsageError`` if it begins with the type that names in rules may have."""
+    if name.startswith("User:"):
+        raise click.UsageError(f"write the user without a type: {name.removeprefix('User:')}")
+    return name
+
+
+@contextlib.contextmanager
+def needs(operation: str) -> Iterator[None]:
+    """Say which right on the cluster the commands of a block need, if it is missing."""
+    try:
+        yield
+    except ClusterAuthorizationFailedError as error:
+        raise click.ClickException(
+            f"{error} You need {operation} on the cluster, such as by the rule 'USER: {operation} cluster'"
+        ) from None
 
 
 def as_json(value: object) -> str:

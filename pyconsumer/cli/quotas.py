@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import click
 
 from pyconsumer.admin import DEFAULT_ENTITY, KafkaAdminClient, QuotaEntity
-from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, show_list
-from pyconsumer.quotas import CLIENT_ID, IP, USER
+from pyconsumer.cli.options import (
+    as_json,
+    client_options,
+    connected,
+    dry_run_option,
+    json_option,
+    needs,
+    show_list,
+    untyped,
+)
+from pyconsumer.errors import InvalidRequestError
+from pyconsumer.quotas import (
+    CLIENT_ID,
+    CONNECTION_RATE,
+    CONSUMER_RATE,
+    IP,
+    MUTATION_RATE,
+    PRODUCER_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+)
 
 __all__ = ["command", "quota_from"]
+
+_KEYS: Final = (
+    f"Users and client ids have {PRODUCER_RATE}, {CONSUMER_RATE}, {REQUEST_PERCENTAGE} and {MUTATION_RATE}."
+    f" Addresses have {CONNECTION_RATE}"
+)
 
 
 @click.group(help="List, set and remove quotas of users, client ids and addresses.")
@@ -94,6 +119,7 @@ def _row(entity: QuotaEntity) -> dict[str, str | None]:
 @_names
 @connected
 @json_option
+@needs("DESCRIBE_CONFIGS")
 def list_quotas(
     servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool, **names: str | None
 ) -> None:
@@ -130,6 +156,7 @@ def _changes(metavar: str) -> Callable[[Callable[..., None]], Callable[..., None
 
 @command.command("set")
 @_changes("KEY=VALUE...")
+@needs("ALTER_CONFIGS")
 def set_quotas(
     keys: tuple[str, ...],
     servers: str,
@@ -144,11 +171,15 @@ def set_quotas(
     The keys are producer_byte_rate, consumer_byte_rate, request_percentage and controller_mutation_rate. An address has
     connection_creation_rate.
     """
+    user = names["user"]
+    if user is not None:
+        untyped(user)
     _change(_wanted(**names), _values(keys), client_options(servers, settings), timeout_ms, dry_run, json_output)
 
 
 @command.command("remove")
 @_changes("KEY...")
+@needs("ALTER_CONFIGS")
 def remove(
     keys: tuple[str, ...],
     servers: str,
@@ -172,7 +203,12 @@ def _change(
 ) -> None:
     with KafkaAdminClient(options) as admin:
         before = admin.describe_client_quotas(entity, strict=True, timeout_ms=timeout_ms).get(entity, {})
-        admin.alter_client_quotas({entity: values}, validate_only=dry_run, timeout_ms=timeout_ms)
+        try:
+            admin.alter_client_quotas({entity: values}, validate_only=dry_run, timeout_ms=timeout_ms)
+        except InvalidRequestError as error:
+            if "configuration key" not in str(error):
+                raise
+            raise click.ClickException(f"{error}. {_KEYS}") from None
     would = "would " if dry_run else ""
     for key, value in values.items():
         if before.get(key) == value:

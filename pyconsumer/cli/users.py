@@ -13,7 +13,16 @@ from pyconsumer.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from pyconsumer.cli.options import as_json, client_options, connected, dry_run_option, json_option, show_list
+from pyconsumer.cli.options import (
+    as_json,
+    client_options,
+    connected,
+    dry_run_option,
+    json_option,
+    needs,
+    show_list,
+    untyped,
+)
 from pyconsumer.scram import ITERATIONS
 
 __all__ = ["command"]
@@ -34,6 +43,7 @@ def _of_label(label: str) -> ScramMechanism:
 @click.argument("names", metavar="[USER]...", nargs=-1)
 @connected
 @json_option
+@needs("DESCRIBE")
 def list_users(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
@@ -65,6 +75,7 @@ def list_users(
     help="A file whose first line is the password; -: input.",
 )
 @dry_run_option
+@needs("ALTER")
 def set_password(
     name: str,
     servers: str,
@@ -80,6 +91,7 @@ def set_password(
 
     The password never leaves this machine: the cluster gets salted hashes of it.
     """
+    untyped(name)
     if password_file is not None:
         try:
             password = password_file.readline().rstrip("\r\n")
@@ -108,6 +120,7 @@ def set_password(
 @json_option
 @click.option("--mechanism", type=click.Choice(_MECHANISMS), help="Only the credential of this mechanism.")
 @dry_run_option
+@needs("ALTER")
 def delete(
     names: tuple[str, ...],
     servers: str,

@@ -101,6 +101,8 @@ _log = Log(__name__)
 _NEEDS_NEW_ID = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
 # After these errors, and without a response, the batch may be in the log all the same.
 _UNCERTAIN = (RequestTimedOutError, NotEnoughReplicasAfterAppendError, UnknownServerError, KafkaStorageError)
+#: The reason for a refused producer id (KIP-679). The code alone names the cluster, and what lacks is about topics.
+_MISSING_RIGHT = "an idempotent producer needs WRITE on at least one topic, or IDEMPOTENT_WRITE on the cluster"
 _LONGEST_SLEEP = 60.0
 #: Seconds between two lines that say that a topic's batches are split.
 _SPLIT_LINES_S = 60.0
@@ -822,7 +824,8 @@ class Sender:
                 _log.debug("producer id %d, epoch %d", *self._producer)
                 return
             else:
-                error = for_code(message.error_code)
+                missing = message.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED
+                error = for_code(message.error_code, _MISSING_RIGHT if missing else None)
         self._producer_error = error
         if not error.retriable:
             self._fail_waiting(error)

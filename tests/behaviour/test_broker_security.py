@@ -5,12 +5,15 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import trustme
 
 from pyconsumer import KafkaAdminClient
+from pyconsumer.admin import NewTopic
 from pyconsumer.broker import EmbeddedCluster
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.errors import ConfigurationError, TopicAuthorizationFailedError
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
 from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest
@@ -86,6 +89,56 @@ class TestTls:
                 assert client.request(MetadataRequest([])).brokers
             with pytest.raises((ssl.SSLError, ConnectionError)):  # TLS 1.3 says so at the first read
                 ask_without_certificate(cluster.bootstrap_servers, certificates)
+
+    def test_a_client_shows_a_replaced_certificate_on_new_connections(
+        self, certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        authority, chain, key = trustme.CA(), tmp_path / "client.crt", tmp_path / "client.key"
+        authority.cert_pem.write_to_path(str(tmp_path / "clients.pem"))
+        first, second = (authority.issue_cert(f"{name}@example.org", common_name=name) for name in ("first", "second"))
+
+        def replace(path: Path, text: bytes) -> None:
+            path.with_suffix(".new").write_bytes(text)
+            path.with_suffix(".new").replace(path)
+
+        replace(chain, first.cert_chain_pems[0].bytes())
+        replace(key, first.private_key_pem.bytes())
+        with (
+            EmbeddedCluster(
+                data_dir=tmp_path / "data",
+                listeners=("SSL",),
+                ssl_certfile=certificates.server_pem,
+                ssl_client_cafile=tmp_path / "clients.pem",
+                acls=["first: DESCRIBE topic *", "second: CREATE topic *"],
+                config={"ssl.principal.mapping.rules": "RULE:^CN=([^,]*).*$/$1/"},
+            ) as cluster,
+            KafkaAdminClient(
+                bootstrap_servers=cluster.bootstrap_servers,
+                security_protocol="SSL",
+                ssl_cafile=certificates.ca_pem,
+                ssl_certfile=chain,
+                ssl_keyfile=key,
+            ) as admin,
+        ):
+
+            def is_first(*, reconnects: bool = True) -> bool:
+                if reconnects:
+                    cluster.kill()
+                    cluster.restart()
+                try:
+                    admin.create_topics([NewTopic("t", 1)], validate_only=True)
+                except TopicAuthorizationFailedError:
+                    return True
+                return False
+
+            assert is_first(reconnects=False)
+            replace(chain, second.cert_chain_pems[0].bytes())
+            assert is_first()  # the key is that of the other certificate
+            assert is_first()
+            assert caplog.text.count("the earlier ones stay in use") == 1
+            replace(key, second.private_key_pem.bytes())
+            assert is_first(reconnects=False)
+            assert not is_first()
 
     @pytest.mark.parametrize("auth", ["none", "requested", "required"])
     def test_each_listener_has_its_own_rules(self, certificates: Certificates, auth: str) -> None:

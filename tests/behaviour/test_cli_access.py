@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaProducer
-from pyconsumer.admin import QuotaEntity
+from pyconsumer.admin import NewTopic, QuotaEntity, ScramMechanism, UserScramCredentialDeletion
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
-from pyconsumer.errors import TopicAuthorizationFailedError
+from pyconsumer.errors import AuthenticationError, TopicAuthorizationFailedError
+from tests.support.certificates import Certificates
 from tests.support.process import GuardedProcess, wait_until
 
 Here = Callable[..., tuple[int, str, str]]
@@ -25,7 +26,7 @@ Here = Callable[..., tuple[int, str, str]]
 def secured() -> Iterator[EmbeddedCluster]:
     with EmbeddedCluster(
         data_dir=":memory:",
-        users={"admin": "admin-secret"},
+        users={"admin": "admin-secret", "dave": "dave-secret"},
         acls=[],
         listeners=("SASL_PLAINTEXT",),
         config={"super.users": "User:admin"},
@@ -99,6 +100,68 @@ def test_mistakes_with_rules(here: Here, tmp_path: Path) -> None:
     assert (status, "No such file" in err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("alice: WRITE group billing", "WRITE is no operation on a group: it has READ, DELETE, DESCRIBE,"),
+        ("alice: READ cluster", "READ is no operation on a cluster: it has CREATE,"),
+        ("alice: READ topic or*ders", "no topic has a * in its name"),
+        ("alice: READ topic *orders*", "no topic has a * in its name"),
+        ("alice: READ topic orders from 10.0.0.0/8", "the host '10.0.0.0/8' is no address"),
+        ("alice: READ topic orders from build.internal", "the host 'build.internal' is no address"),
+        ("alice: READ topic orders from ::1", "a broker writes the host '::1' as 0:0:0:0:0:0:0:1: use that form"),
+    ],
+)
+def test_rules_that_can_never_apply_are_not_added(here: Here, secured: EmbeddedCluster, rule: str, text: str) -> None:
+    status, out, err = here("acls", "add", "alice: READ topic orders", rule)
+    assert (status, out) == (2, "")
+    assert text in err
+    assert here("acls", "list")[1] == ""
+    secured.add_acls(rule)  # by another tool. It can be removed
+    assert here("acls", "remove", rule)[0] == 0
+
+
+@pytest.mark.parametrize("rule", ["*: ALL topic *", "alice: ALL group g*", 'x: READ group "g*"', "x: ALL cluster"])
+def test_rules_that_apply_are_added(here: Here, rule: str) -> None:
+    assert here("acls", "add", rule, "--dry-run")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "right"),
+    [
+        (("acls", "list"), "DESCRIBE"),
+        (("acls", "add", "alice: READ topic orders"), "ALTER"),
+        (("acls", "remove", "alice: READ topic orders"), "ALTER"),
+        (("users", "list"), "DESCRIBE"),
+        (("users", "set", "bob", "--password-file", "{password}"), "ALTER"),
+        (("users", "delete", "bob"), "ALTER"),
+        (("quotas", "list"), "DESCRIBE_CONFIGS"),
+        (("quotas", "set", "--user", "bob", "producer_byte_rate=1"), "ALTER_CONFIGS"),
+        (("quotas", "remove", "--user", "bob", "producer_byte_rate"), "ALTER_CONFIGS"),
+    ],
+)
+def test_a_refusal_names_the_right_which_is_enough(
+    secured: EmbeddedCluster, capfd: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...], right: str
+) -> None:
+    settings, password = tmp_path / "dave.properties", tmp_path / "password"
+    password.write_text("secret\n")
+    settings.write_text("".join(f"{name}={value}\n" for name, value in secured.login("dave", style="java").items()))
+    arguments = [part.format(password=password) for part in command] + ["--config", str(settings)]
+    assert _run(arguments) == 1
+    assert f"You need {right} on the cluster, such as by the rule 'USER: {right} cluster'" in capfd.readouterr().err
+    try:
+        secured.add_acls(f"dave: {right} cluster")
+        _run(arguments)
+        assert "AUTHORIZATION" not in capfd.readouterr().err
+    finally:
+        secured.set_acls()
+        with KafkaAdminClient(**secured.login("admin")) as admin:
+            if "bob" in admin.describe_user_scram_credentials():
+                admin.alter_user_scram_credentials([UserScramCredentialDeletion("bob", ScramMechanism.SCRAM_SHA_512)])
+            if admin.describe_client_quotas():
+                admin.alter_client_quotas({QuotaEntity(user="bob"): {"producer_byte_rate": None}})
+
+
 def test_quotas_are_set_listed_and_removed(here: Here) -> None:
     alice = ("--user", "alice", "--default-client-id")
     what = "client-id <default>, user 'alice'"
@@ -130,12 +193,21 @@ def test_quotas_are_set_listed_and_removed(here: Here) -> None:
         (("set", "producer_byte_rate=1"), "name the clients"),
         (("set", "--user", "a", "producer_byte_rate"), "KEY=NUMBER"),
         (("set", "--user", "", "producer_byte_rate=1"), "the name is empty"),
+        (("set", "--user", "User:a", "producer_byte_rate=1"), "write the user without a type: a"),
         (("remove", "--user", "a", "--default-user", "producer_byte_rate"), "exclude each other"),
     ],
 )
 def test_mistakes_with_quotas(here: Here, arguments: tuple[str, ...], text: str) -> None:
     status, _, err = here("quotas", *arguments)
     assert (status, text in err) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [("--user", "a", "producer_byte_rte=1"), ("--ip", "::1", "producer_byte_rate=1")])
+def test_a_wrong_key_of_a_quota_names_the_right_ones(here: Here, arguments: tuple[str, ...]) -> None:
+    status, _, err = here("quotas", "set", *arguments)
+    assert (status, "Invalid configuration key producer_byte_r" in err) == (1, True)
+    assert "Users and client ids have producer_byte_rate, " in err
+    assert "Addresses have connection_creation_rate" in err
 
 
 def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secured: EmbeddedCluster) -> None:
@@ -152,7 +224,7 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
         [{"user": "carol", "mechanism": "SCRAM-SHA-512", "iterations": 8192}],
     )
     status, out, _ = here("users", "list", "--json")
-    assert (status, {json.loads(line)["user"] for line in out.splitlines()}) == (0, {"admin", "carol"})
+    assert (status, {json.loads(line)["user"] for line in out.splitlines()}) == (0, {"admin", "carol", "dave"})
     _, out, _ = here("users", "list", "carol")
     assert out.splitlines()[1] == "carol\tSCRAM-SHA-512\t8192"
     login = secured.login("admin", mechanism="SCRAM-SHA-512") | {
@@ -166,6 +238,7 @@ def test_users_are_created_changed_and_deleted(here: Here, tmp_path: Path, secur
     assert here("users", "delete", "carol") == (1, "", "Error: there is no SCRAM user 'carol'\n")
     status, out, err = here("users", "list", "carol", "--json")
     assert (status, out) == (1, ""), err
+    assert "write the user without a type: eve" in here("users", "set", "User:eve", *given)[2]
     (tmp_path / "empty").write_text("\n")
     assert here("users", "set", "carol", "--password-file", str(tmp_path / "empty"))[0] == 2
 
@@ -208,6 +281,30 @@ def test_a_broker_with_listeners_tokens_and_quotas(tmp_path: Path) -> None:
         }
         with KafkaAdminClient(token) as admin:
             assert len(admin.describe_cluster().brokers) == 2
+        assert process.running
+
+
+@pytest.mark.parametrize("auth", ["requested", "required"])
+def test_a_broker_that_asks_for_certificates(tmp_path: Path, certificates: Certificates, auth: str) -> None:
+    command = [
+        *(sys.executable, "-m", "pyconsumer", "broker", "--data-dir", ":memory:"),
+        *("--listener", "OUTSIDE://127.0.0.1:0", "--config", "listener.security.protocol.map=OUTSIDE:SSL"),
+        *("--tls-cert", str(certificates.server_pem), "--tls-client-ca", str(certificates.ca_pem)),
+        *("--config", f"listener.name.outside.ssl.client.auth={auth}"),
+        *("--config", "listener.name.outside.ssl.principal.mapping.rules=RULE:^CN=([^,]*).*$/$1-by-rule/U"),
+        *("--acl", "CLIENT-BY-RULE: CREATE topic *"),
+    ]
+    with GuardedProcess(command, output=tmp_path / "out") as process:
+        wait_until(lambda: "listening on" in (tmp_path / "out").read_text(), 30, "the broker listens")
+        address = (tmp_path / "out").read_text().split("listening on ")[1].split()[0]
+        settings = {"bootstrap_servers": address, "security_protocol": "SSL", "ssl_cafile": certificates.ca_pem}
+        with KafkaAdminClient(settings | {"ssl_certfile": certificates.client_pem}) as admin:
+            admin.create_topics([NewTopic("t", 1)])
+        with (
+            KafkaAdminClient(settings) as nobody,
+            pytest.raises(AuthenticationError if auth == "required" else TopicAuthorizationFailedError),
+        ):
+            nobody.create_topics([NewTopic("u", 1)])
         assert process.running
 
 

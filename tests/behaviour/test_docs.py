@@ -166,5 +166,6 @@ def test_the_commands_of_the_page_about_security_work(tmp_path: Path) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int((folder / "broker.pid").read_text()), signal.SIGKILL)
     assert "a first order\n" in done.stdout
+    assert "an idempotent producer needs WRITE on at least one topic" in done.stderr
     assert "created bob (SCRAM-SHA-512)\n" in done.stdout
     assert "User:bob\tALLOW\tWRITE\ttopic\torders\tliteral\t*\n" in done.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import compileall
 import json
-import os
 import resource
 import sys
 import time
@@ -86,9 +85,9 @@ def children_cpu_s() -> float:
 
 
 def process_cpu_s(pid: int) -> float:
-    """Processor time that a running process has used, all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Processor time that a running process has used, all threads. ``/proc`` has it in steps of 10 ms only."""
+    clock = ~pid << 3 | 2  # Linux: the clock of a process (POSIX's clock_getcpuclockid)
+    return time.clock_gettime(clock)
 
 
 def timed(action: Callable[[], Finished]) -> tuple[Finished, float, float]:

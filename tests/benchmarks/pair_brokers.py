@@ -67,7 +67,7 @@ class PairedBroker:
             (place / "pyconsumer").symlink_to(self.checkout / "pyconsumer")
         with (self.data / "log").open("w+") as log:
             process = subprocess.Popen(
-                [*self._command()],
+                [*self.command()],
                 cwd=place,
                 env={**os.environ, "PYTHONPATH": str(place), "PYTHONHASHSEED": "0"},
                 stdout=subprocess.PIPE,
@@ -82,7 +82,7 @@ class PairedBroker:
                 assert process.stdout is not None
                 process.stdout.close()
 
-    def _command(self) -> Sequence[str]:
+    def command(self) -> Sequence[str]:
         """Return the command, of options that older checkouts have, too."""
         command = [
             sys.executable,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pyconsumer.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from pyconsumer.acls import AclBinding, AclOperation, AclPermission, PatternType, ResourceType, operation_bits
 from pyconsumer.broker.access.authorizer import Authorizer, parse_super_users
 from pyconsumer.broker.access.store import AclStore
 from tests.support.java import need_jars, tools
@@ -78,3 +79,15 @@ def test_each_answer_is_that_of_kafkas_authorizer(tmp_path: Path) -> None:
     wrong = [(one, mine, yours) for one, mine, yours in zip(asked, ours, theirs, strict=True) if mine is not yours]
     assert not wrong, f"{len(wrong)} answers differ, such as {wrong[:3]}"
     assert 0.1 < sum(ours) / len(ours) < 0.9  # both answers occur often
+
+
+def test_each_type_of_resource_has_the_operations_of_kafkas() -> None:
+    need_jars()
+    printed = tools().run_source(Path(__file__).with_name("SupportedOperations.java")).stdout
+    theirs = {line.split()[0]: set(re.findall(r"[A-Z_]+", line)[1:]) for line in printed.splitlines()}
+    ours = {
+        kind.name: {one.name for one in OPERATIONS if operation_bits(kind) >> one & 1}
+        for kind in ResourceType
+        if kind.name not in ("UNKNOWN", "ANY")
+    }
+    assert ours == theirs

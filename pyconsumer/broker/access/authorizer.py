@@ -5,12 +5,11 @@ The log ``pyconsumer.authorizer`` has a line for each decision: a denial at INFO
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Iterable
 from typing import Final
 
-from pyconsumer.acls import CLUSTER_NAME, AclOperation, ResourceType
+from pyconsumer.acls import CLUSTER_NAME, AclOperation, ResourceType, java_host
 from pyconsumer.background_log import Log
 from pyconsumer.broker.access.recorder import AccessRecorder, Question
 from pyconsumer.broker.access.rules import Decision
@@ -236,9 +235,6 @@ def java_address(client_host: str) -> str:
 
 def _long_form(host: str) -> str:
     try:
-        address = ipaddress.IPv6Address(host)
+        return java_host(host)
     except ValueError:
         return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))

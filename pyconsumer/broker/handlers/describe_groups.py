@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyconsumer.acls import ResourceType, operation_bits
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.handlers.metadata import AUTHORIZED_OPERATIONS_OMITTED
@@ -17,8 +18,8 @@ __all__ = ["GROUP_OPERATIONS", "handle"]
 
 _NOT_FOUND_ERROR = 6  # the version from which a group that does not exist is an error (KIP-1043)
 
-#: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11: without access control all are allowed.
-GROUP_OPERATIONS = sum(1 << number for number in (3, 6, 8, 10, 11))
+#: Without access control all operations are allowed.
+GROUP_OPERATIONS = operation_bits(ResourceType.GROUP)
 
 
 async def handle(

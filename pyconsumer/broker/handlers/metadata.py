@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.acls import ResourceType
+from pyconsumer.acls import ResourceType, operation_bits
 from pyconsumer.broker.access.authorizer import Access
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
@@ -35,13 +35,9 @@ __all__ = ["AUTHORIZED_OPERATIONS_OMITTED", "CLUSTER_OPERATIONS", "TOPIC_OPERATI
 _BY_TOPIC_ID = 12  # the version from which topics are found by their ids
 
 
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-#: The allowed operations, as bits of Kafka's ``AclOperation``: all, because there is no access control.
-TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
-CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
+#: Without access control all operations are allowed.
+TOPIC_OPERATIONS = operation_bits(ResourceType.TOPIC)
+CLUSTER_OPERATIONS = operation_bits(ResourceType.CLUSTER)
 #: Kafka's value in a response to a request that does not ask for them.
 AUTHORIZED_OPERATIONS_OMITTED = -(1 << 31)
 

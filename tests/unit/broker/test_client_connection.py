@@ -93,7 +93,7 @@ class Client:
             faults=None,
             authorizer=None,
             logs=SimpleNamespace(folder=None),
-            rates=SimpleNamespace(active=False),
+            rates=SimpleNamespace(quotas=SimpleNamespace(exist=False)),
             group_coordinator=world.coordinator,
             controller=SimpleNamespace(features={}, features_epoch=0),
         )

@@ -472,7 +472,7 @@ class Peer:
     def __init__(self, loop: Loop, turns: SendTurns, folder: Path | None) -> None:
         self.loop = loop
         broker: Any = SimpleNamespace(
-            rates=SimpleNamespace(active=False),
+            rates=SimpleNamespace(quotas=SimpleNamespace(exist=False)),
             logs=SimpleNamespace(folder=folder),
             faults=None,
             authorizer=None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -96,6 +98,7 @@ class Server:
         self.requests = 0
         self.content = key_set({**RSA_JWK, "kid": "1"})
         self.status = 200
+        self.is_endless = False
         self.released = threading.Event()
         self.released.set()
         owner = self
@@ -108,6 +111,9 @@ class Server:
                 self.end_headers()
                 owner.released.wait(30)
                 try:
+                    while owner.is_endless:
+                        self.wfile.write(b" ")
+                        time.sleep(0.02)
                     self.wfile.write(owner.content)
                 except OSError:
                     pass
@@ -126,6 +132,7 @@ def server() -> Iterator[Server]:
     thread.start()
     yield made
     made.released.set()
+    made.is_endless = False
     made.http.shutdown()
     thread.join()
     made.http.server_close()
@@ -166,9 +173,34 @@ def test_an_answer_that_is_refused(server: Server, status: int, content: bytes) 
 def test_a_slow_server_does_not_hold_the_start(server: Server) -> None:
     server.released.clear()
     source = KeySource(server.url, timeout_s=0.2, pause_s=60.0, most_pause_s=60.0)
+    began = time.monotonic()
     source.start()
     try:
+        assert time.monotonic() - began < 10  # the answer takes 30 s
         assert source.find(None) == []
+    finally:
+        source.stop()
+
+
+def test_an_endless_answer_has_a_deadline(server: Server) -> None:
+    server.is_endless = True
+    source = KeySource(server.url, timeout_s=0.1, pause_s=0.01, most_pause_s=0.01)
+    source.start()
+    try:
+        wait_until(lambda: server.requests > 2, 20, "the reads after the first one")
+        server.is_endless = False
+        wait_until(lambda: bool(source.find("1")), 20, "the keys")
+    finally:
+        source.stop()
+
+
+def test_the_pauses_after_failed_reads_grow(server: Server) -> None:
+    server.status = 503
+    source = KeySource(server.url, pause_s=0.05, most_pause_s=60.0)
+    source.start()
+    try:
+        time.sleep(1.0)
+        assert 2 <= server.requests <= 6  # at 0, 0.05, 0.15, 0.35 and 0.75 s. Without growth: 20
     finally:
         source.stop()
 
@@ -190,6 +222,12 @@ def test_unknown_keys_ask_for_one_read_in_some_time(tmp_path: Path, monkeypatch:
         assert len(reads) == 2
     finally:
         source.stop()
+
+
+def test_without_its_extra_it_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'pyconsumer\[crypto\]'"):
+        KeySource("file:///keys.json")
 
 
 def test_addresses_that_cannot_be_used() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -120,6 +122,20 @@ def test_an_end_point_that_cannot_be_reached() -> None:
     with pytest.raises(LoginFailed, match="cannot be reached") as caught:
         fetch_token(login(f"http://127.0.0.1:{port}/token"))
     assert not isinstance(caught.value, LoginRefused)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another system may accept more connections than it was told")
+def test_an_end_point_that_does_not_accept_is_left_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as waiting:
+        for _ in range(3):  # fill its queue: the next ones get no answer at all
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        began = time.monotonic()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/token"
+        with pytest.raises(LoginFailed, match="cannot be reached"):
+            fetch_token(login(url, sasl_login_connect_timeout_ms=300))
+        assert 0.2 < time.monotonic() - began < 5
 
 
 def test_an_end_point_that_answers_bit_by_bit_is_left_in_time() -> None:

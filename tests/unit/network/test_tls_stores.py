@@ -7,6 +7,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -147,6 +148,21 @@ def test_pkcs12_stores(
     with pytest.raises(ConfigurationError, match="ssl_keystore_password is wrong") as caught:
         make_client(metadata=None, config=config)
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_without_its_extra_a_pkcs12_store_names_the_package(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = store(certificates.client_pem, tmp_path, b"changeit")
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    config = make_config(
+        security_protocol="SSL",
+        ssl_keystore_location=keys,
+        ssl_keystore_password="changeit",
+        ssl_keystore_type="PKCS12",
+    )
+    with pytest.raises(ConfigurationError, match=r"ssl_keystore_location: .*pip install 'pyconsumer\[crypto\]'"):
+        make_context(config)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -105,6 +106,19 @@ def test_who_waits_gets_the_error_of_a_refusal_at_once_and_of_a_failure_after_so
     again = script.ask()
     script.login.attempt()
     assert again.result(0) == "one"
+
+
+def test_without_its_extra_an_assertion_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    config = login(
+        "http://127.0.0.1:1/token",
+        sasl_oauthbearer_client_credentials_client_secret=None,
+        sasl_oauthbearer_assertion_private_key_pem="-----BEGIN PRIVATE KEY-----",
+        sasl_oauthbearer_assertion_claim_iss="i",
+    )
+    with closing(join_login(config)) as member, pytest.raises(AuthenticationError, match=r"'pyconsumer\[crypto\]'"):
+        result(member.token())
+    until(lambda: not threads())
 
 
 def test_a_fault_does_not_end_the_thread() -> None:

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.network.tls import make_context
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.settings.config import ClientConfig
 from pyconsumer.settings.properties import environment_entries, from_file, resolve
+from tests.support.certificates import Certificates
 
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -79,6 +82,35 @@ def test_a_login_of_javas_oauth_module(build: Build, tmp_path: Path) -> None:
     assert config.sasl_oauthbearer_grant_type == "client_credentials"
     assert config.replace(client_id="x").sasl_oauthbearer_client_credentials_client_secret == "s3cr3t"
     assert "s3cr3t" not in repr(config)
+
+
+@_WAYS
+@pytest.mark.parametrize("form", ["files", "text"])
+def test_stores_of_pem(build: Build, tmp_path: Path, certificates: Certificates, form: str) -> None:
+    key, mark, chain = certificates.client_pem.read_text().partition("-----BEGIN CERTIFICATE-----")
+    given = {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
+    if form == "files":
+        given |= {
+            "ssl.truststore.location": str(certificates.ca_pem),
+            "ssl.keystore.location": str(certificates.client_pem),
+        }
+    else:
+        texts = {
+            "ssl.truststore.certificates": certificates.ca_pem.read_text(),
+            "ssl.keystore.certificate.chain": mark + chain,
+            "ssl.keystore.key": key,
+        }
+        given |= {name: text.replace("\n", "\\n") for name, text in texts.items()}  # a file has it in one line
+    config = build({**_SERVER, **given}, tmp_path)
+    context = make_context(config)
+    assert context is not None
+    assert [each["serialNumber"] for each in context.get_ca_certs()] == [_serial(certificates.ca_pem)]
+    assert key.splitlines()[1] not in repr(config)
+
+
+def _serial(path: Path) -> str:
+    number = x509.load_pem_x509_certificate(path.read_bytes()).serial_number
+    return f"{number:X}".zfill(len(f"{number:X}") + len(f"{number:X}") % 2)
 
 
 @pytest.mark.parametrize("build", [_dotted, _file, _environment, _spark])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyconsumer.acls import parse_acl
-from pyconsumer.cli.acls import rules_from
+from pyconsumer.cli.acls import new_rules_from
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.testing.acl_lists import fill_in, list_of, pattern_in, rules_of, write_list
 
@@ -30,7 +30,7 @@ def test_a_list_has_the_rules_of_each_test(tmp_path: Path) -> None:
         "# test: test_b",
         "b: READ topic t",
     ]
-    assert len(rules_from([f"@{path}"])) == 3  # `pyconsumer acls add` reads the same file
+    assert len(new_rules_from([f"@{path}"])) == 3  # `pyconsumer acls add` reads the same file
 
 
 def test_a_line_that_is_no_rule(tmp_path: Path) -> None:
