@@ -42,6 +42,11 @@ _GUID_MAGIC: Final = 1
 _PREFIX_BYTES: Final = 5
 _GUID_BYTES: Final = 17
 _MOST_INDEXES: Final = 1_000  #: a path has one index for each level of nesting
+#: Added to an error of the path.
+_NO_PATH: Final = (
+    ". If the message follows the id at once, as kafkajs writes it, read it with a schema.id.deserializer: see"
+    ' docs/schemas.md, "Values without a path"'
+)
 _MOST_ID: Final = (1 << 32) - 1
 #: AWS Glue: a version byte 3, a compression byte (0: none, 5: zlib) and 16 bytes of a UUID.
 _GLUE_BYTES: Final = 18
@@ -223,12 +228,12 @@ def read_indexes(view: bytes | memoryview, *, zigzag: bool = True) -> tuple[tupl
     if count == 0:
         return (0,), at
     if not 0 < count <= _MOST_INDEXES:
-        raise SchemaFramingError(f"a path of {count} Protobuf message indexes cannot be: the bytes are no such path")
+        raise SchemaFramingError(f"a path of {count} Protobuf message indexes cannot be{_NO_PATH}")
     indexes = []
     for _ in range(count):
         index, at = _read_varint(view, at, zigzag)
         if index < 0:
-            raise SchemaFramingError(f"a Protobuf message index cannot be negative: {index}")
+            raise SchemaFramingError(f"a Protobuf message index cannot be {index}{_NO_PATH}")
         indexes.append(index)
     return tuple(indexes), at
 
@@ -237,7 +242,7 @@ def _read_varint(view: bytes | memoryview, at: int, zigzag: bool) -> tuple[int, 
     value = shift = 0
     while True:
         if at >= len(view):
-            raise SchemaFramingError("the value ends within its Protobuf message indexes")
+            raise SchemaFramingError(f"the value ends within its Protobuf message indexes{_NO_PATH}")
         byte = view[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -245,4 +250,4 @@ def _read_varint(view: bytes | memoryview, at: int, zigzag: bool) -> tuple[int, 
             return (value >> 1) ^ -(value & 1) if zigzag else value, at
         shift += 7
         if shift > 28:
-            raise SchemaFramingError("a Protobuf message index has at most 32 bits")
+            raise SchemaFramingError(f"a Protobuf message index has at most 32 bits{_NO_PATH}")

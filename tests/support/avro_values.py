@@ -181,7 +181,8 @@ class Values:
         if name == "duration":
             return tuple(pick.getrandbits(32) for _ in range(3))
         most = 10**kind.logical.precision - 1
-        return Decimal(pick.choice((0, -1, most, -most, pick.randrange(-most, most)))).scaleb(-kind.logical.scale)
+        number = pick.choice((0, -1, most, -most, pick.randrange(-most, most)))
+        return Decimal(f"{number}E{-kind.logical.scale}")  # exact, whatever the number of digits
 
 
 def evolved(source: Any, pick: random.Random) -> Any:

@@ -20,7 +20,15 @@ import pytest
 from tests.support.java import cache_folder, fetch_jars, locked
 from tests.support.process import descendants
 
-__all__ = ["connector_jars", "missing_spark", "need_spark", "spark_home", "start_spark", "use_unpacked_spark"]
+__all__ = [
+    "avro_jar",
+    "connector_jars",
+    "missing_spark",
+    "need_spark",
+    "spark_home",
+    "start_spark",
+    "use_unpacked_spark",
+]
 
 #: Spark's connector with what it needs. None was published for 4.3.0; these work on it.
 _CONNECTOR = (
@@ -60,6 +68,17 @@ def connector_jars() -> list[Path]:
     if not folder.is_dir() and shutil.which("mvn") is None:
         return []
     return sorted(fetch_jars(folder, _CONNECTOR, alone=True).glob("*.jar"))
+
+
+def avro_jar() -> list[Path]:
+    """The jar of ``from_avro``, from the cache or, once, by Maven. Nothing where Maven is not there.
+
+    It is the newest one, and works on 4.3.0, too.
+    """
+    folder = cache_folder() / "spark-avro-4.2.0" / "libs"
+    if not folder.is_dir() and shutil.which("mvn") is None:
+        return []
+    return sorted(fetch_jars(folder, ["org.apache.spark:spark-avro_2.13:4.2.0"], alone=True).glob("*.jar"))
 
 
 @functools.cache
@@ -106,7 +125,7 @@ def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]
     """A small local session with our source. It ends with Python.
 
     Args:
-        connector: whether Spark's own connector is to be there too, if it can be had.
+        connector: whether Spark's own connector and ``from_avro`` are to be there too, if they can be had.
         more: settings. ``__`` stands for a dot.
     """
     need_spark()
@@ -125,7 +144,7 @@ def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]
         "spark.local.dir": folder,
         **{name.replace("__", "."): value for name, value in more.items()},
     }
-    jars = connector_jars() if connector else []
+    jars = [*connector_jars(), *avro_jar()] if connector else []
     if jars:
         settings["spark.jars"] = ",".join(map(str, jars))
     with _telling_where_java_hangs():

@@ -21,6 +21,7 @@ from pyconsumer.schemas import (
     RuleSet,
     Schema,
     SchemaFramingError,
+    SchemaId,
     SchemaReference,
     SerializationContext,
     header_schema_id_serializer,
@@ -217,6 +218,29 @@ class TestDeserializer:
         registry.add("x", '"long"')
         with pytest.raises(SerializationError, match="of the format AVRO, not PROTOBUF"):
             deserializer(b"\0\0\0\0\3\0", VALUE)
+
+    @pytest.mark.parametrize(
+        "message",
+        [b"\x08\7\x12\5alice", b"\x08\2\x12\5alice", b"\x12\5alice", b"\x0a\5alice", b"\x0a\x80\x80\x80\x80\x80", b""],
+    )
+    @pytest.mark.parametrize("is_given", [True, False])
+    def test_values_without_a_path_as_kafkajs_writes_them(
+        self, registry: FakeRegistry, message: bytes, is_given: bool
+    ) -> None:
+        """The message follows the id at once. Its first bytes are no path. The error names the way to read them."""
+        registry.add("a", Schema(compiled(CUSTOMER).base64, "PROTOBUF"))
+        kind = compiled(CUSTOMER).message((0,)) if is_given else None
+        value = b"\0\0\0\0\1" + message
+        with pytest.raises(SchemaFramingError, match=r'schema.id.deserializer: see .* "Values without a path"'):
+            ProtobufDeserializer(kind, None, registry)(value, VALUE)
+
+        def without_a_path(data: bytes, ctx: SerializationContext, schema_id: SchemaId) -> bytes:
+            schema_id.id, schema_id.message_indexes = int.from_bytes(data[1:5], "big"), [0]
+            return data[5:]
+
+        found = ProtobufDeserializer(kind, {"schema.id.deserializer": without_a_path}, registry)
+        if b"alice" in message or not message:
+            assert found(value, VALUE).SerializeToString() == message
 
     def test_a_rule_for_reading_is_an_error(self, registry: FakeRegistry) -> None:
         rule = Rule("mask", mode="READ", type="CEL")  # type: ignore[arg-type]
