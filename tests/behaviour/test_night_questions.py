@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from pyconsumer.cli import _run
 from pyconsumer.protocol.api_keys import ApiKey
 from tests.behaviour.consumer_support import consuming, fill, member, read
 from tests.support.cluster import Cluster
-from tests.support.process import wait_until
+from tests.support.process import GuardedProcess, wait_until
 from tests.support.proxy import KafkaProxy
 
 pytestmark = pytest.mark.concurrent
@@ -340,3 +341,54 @@ def test_10_does_a_transaction_hold_readers_back(night: Night, cluster: Cluster,
             admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): OffsetAndMetadata(0)})
         assert [row["lag"] for row in night.group(group_id)["partitions"]] == [1]
         producer.abort_transaction()
+
+
+_WRITER = """
+import logging, sys, time
+from pyconsumer import KafkaProducer
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stdout)
+servers, topic, name = sys.argv[1:]
+producer = KafkaProducer(bootstrap_servers=servers, transactional_id=name, transaction_timeout_ms=600_000)
+producer.init_transactions()
+producer.begin_transaction()
+producer.send(topic, b"open").get(60)
+print("open", flush=True)
+time.sleep(600)
+"""
+
+
+def test_10_a_producer_that_was_killed_in_a_transaction_holds_readers_back(
+    night: Night, cluster: Cluster, topic: str, group_id: str
+) -> None:
+    """``kill -9`` of its process: no abort is sent. The transaction lasts until its timeout, or until it is fenced."""
+    servers, tp = cluster.bootstrap_servers, TopicPartition(topic, 0)
+    writer = GuardedProcess([sys.executable, "-c", _WRITER, servers, topic, group_id])
+    try:
+        wait_until(lambda: "open\n" in writer.stdout, 60, "the record in the transaction")
+    finally:
+        writer.kill()
+    assert f"transactional id {group_id}: producer id" in writer.stdout
+    with KafkaProducer(bootstrap_servers=servers) as other:
+        other.send(topic, b"behind it").get(60)
+
+    with KafkaConsumer(
+        topic, bootstrap_servers=servers, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+
+        def lag() -> object:
+            assert consumer.poll(50).count() == 0
+            return consumer.metrics().get(f"{_FETCHES}.{topic}-0", {}).get("records-lag")
+
+        wait_until(lambda: lag() == 0, 60, "the end that is visible")
+        assert consumer.end_offsets([tp]) == {tp: 0}
+        listed = night.command("transactions", "list", "--state", "Ongoing", "--pattern", re.escape(group_id), "--json")
+        assert json.loads(listed)["transactional_id"] == group_id
+        assert topic in night.command("transactions", "describe", group_id)
+        with KafkaAdminClient(bootstrap_servers=servers) as admin:
+            admin.alter_group_offsets(group_id, {tp: OffsetAndMetadata(0)})
+        assert [row["lag"] for row in night.group(group_id)["partitions"]] == [2]
+
+        night.command("transactions", "fence", group_id)
+        found = read(consumer, 1)
+        assert [record.value for record in found] == [b"behind it"]
+    assert group_id not in night.command("transactions", "list", "--state", "Ongoing")

@@ -13,7 +13,7 @@ from pyconsumer.consumer.metrics import ConsumerMetrics, GroupMetrics
 from pyconsumer.consumer.partition_state import FetchPosition, TopicPartitionState, current_leader
 from pyconsumer.consumer.record_counters import TopicCounters
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.metrics.windows import Reading, Timing, Windows
+from pyconsumer.metrics.windows import Counters, Reading, Timing, Windows
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.stats import ChannelStats
 from pyconsumer.structs import TopicPartition
@@ -151,6 +151,14 @@ def test_a_node_stays_while_its_connection_is_open() -> None:
     assert stats.nodes == {}
 
 
+def test_a_node_of_a_client_that_is_not_called_any_more_goes_as_well() -> None:
+    stats = ChannelStats(Windows(), 0.0)
+    node = stats.node(1, 0.0)
+    node.sent(10)
+    assert stats.nodes_in_use(3599.0) == [(1, node)]
+    assert stats.nodes_in_use(3700.0) == []
+
+
 def test_a_request_after_an_idle_time_counts_in_a_new_window() -> None:
     stats = ChannelStats(Windows(), 0.0)
     node = stats.node(1, 0.0)
@@ -221,6 +229,27 @@ def _polled_partition(*, end: int, start: int) -> tuple[ConsumerMetrics, TopicPa
     metrics.watch(subscriptions, read_committed=False)
     state.start_counters(metrics.windows, 0.0)
     return metrics, state
+
+
+def test_a_topic_that_comes_back_is_counted_anew() -> None:
+    metrics, state = _polled_partition(end=100, start=0)
+    metrics.on_fetch(0.1, {"t": 10, "gone": 10}, 0, 1.0)
+    metrics.on_polled({state.topic_partition: range(3), TopicPartition("gone", 0): range(4)})
+    assert metrics.topics.keys() == {"t", "gone"}
+    metrics.on_poll_start(31.0)  # begins a window
+
+    assert metrics.topics.keys() == {"t"}
+    assert metrics.records_by_topic == {"t": 3}
+    assert metrics.records == 7, "the client's total never goes back"
+
+
+def test_a_partition_that_was_revoked_keeps_nothing_for_metrics() -> None:
+    _, state = _polled_partition(end=100, start=0)
+    state.keep_lag_marks()
+    state.pass_records(10, -1, 1_000, hidden=False)
+    state.unassign(2)
+
+    assert (state.counters, state.lag_marks, state.next_timestamp, state.polls()[:2]) == (None, None, None, (0, 0))
 
 
 def _read(metrics: ConsumerMetrics, state: TopicPartitionState, now: float) -> Reading:
@@ -334,6 +363,68 @@ def test_partitions_cost_less_than_five_megabytes_by_ten_thousand() -> None:
     slots = 8 * len(("counters", "lag_marks", "next_timestamp", "committed", "poll_count", "_polled", "_first_polled"))
     used = _bytes_of(kept=True) - _bytes_of(kept=False) + _FEWER * slots
     assert 2_000_000 < used * 10_000 / _FEWER < 4_900_000
+
+
+class _Rolling(Counters):
+    """Counters whose windows are replaced while a reader reads the total."""
+
+    TOTALS = DERIVED = ("count",)
+    PEAKS = ("longest",)
+    __slots__ = ("longest", "rolls_at")
+
+    longest: float
+
+    def __init__(self) -> None:
+        self.rolls_at: float | None = None
+        super().__init__(Windows(), 0.0)
+
+    @property
+    def count(self) -> int:
+        at, self.rolls_at = self.rolls_at, None
+        if at is not None:
+            self.roll(at)
+        return 5
+
+
+def test_a_reader_whose_windows_are_replaced_meanwhile_loses_no_peak() -> None:
+    counters = _Rolling()
+    counters.longest = 7.0
+    counters.rolls_at = 31.0
+
+    assert counters.reading(32.0).peaks["longest"] == 7.0
+
+
+class _Peeking(Counters):
+    """Counters that are read in the middle of a change of windows, when a peak has been reset."""
+
+    PEAKS = ("longest",)
+    TOTALS = ()
+    __slots__ = ("found", "is_made", "kept")
+
+    def __init__(self) -> None:
+        self.found: list[float] = []
+        self.kept = -math.inf
+        self.is_made = False
+        super().__init__(Windows(), 0.0)
+        self.is_made = True
+
+    @property
+    def longest(self) -> float:
+        return self.kept
+
+    @longest.setter
+    def longest(self, value: float) -> None:
+        self.kept = value
+        if self.is_made:
+            self.found.append(self.reading(31.0).peaks["longest"])
+
+
+def test_a_reader_in_the_change_of_windows_loses_no_peak() -> None:
+    counters = _Peeking()
+    counters.longest = 7.0
+    counters.roll(31.0)
+
+    assert counters.found == [7.0, 7.0]
 
 
 def test_a_reader_in_another_thread_never_sees_more_than_there_was() -> None:
