@@ -4,7 +4,8 @@ All read the same topic in turn, ordered by key, each in a process and with a gr
 a pause. It cannot be done faster than ``min(keys, concurrency)`` records in the time of a pause. Figures are those of
 the records behind the first ones, so starts and warm-up do not count. The topic has more records than are counted, so
 the end of the topic does not count, either. ``asyncio`` has no workers: as many tasks as can be at work only pause, one
-time after the other. It is what an event loop allows.
+time after the other. It is what an event loop allows. asyncio rounds pauses up to a millisecond. With ``--exact`` the
+pauses of tasks end at their time, as answers from a server do.
 
 With several partitions, ``--partitions``, each of them has its part of the room of ours.
 """
@@ -19,6 +20,7 @@ import sys
 import threading
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from pyconsumer.admin import NewTopic
 from pyconsumer.aio import AsyncKafkaConsumer
 from pyconsumer.workers import AsyncWorkers, Workers
 from pyconsumer.workers.common import WorkersSettings
+from tests.benchmarks.exact_pauses import ExactPauses
 from tests.benchmarks.measure import answer
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.java import cache_folder, fetch_jars
@@ -81,8 +84,14 @@ def process(
     warm: int,
     records: int,
     buffered: int,
+    exact: int,
 ) -> dict[str, float]:
-    """Process with our workers, as ``ParallelConsumerRate.java`` does. ``buffered`` 0: as many as by default."""
+    """Process with our workers, as ``ParallelConsumerRate.java`` does.
+
+    Args:
+        buffered: the most records that are buffered. 0: as many as by default.
+        exact: 1 has exact pauses in tasks, 0 those of asyncio.
+    """
     clock = _Clock(warm, records)
     settings: dict[str, Any] = {
         "bootstrap_servers": servers,
@@ -93,11 +102,11 @@ def process(
     if way == "asyncio":
         with KafkaConsumer(topic, **settings) as consumer:
             keys = {record.key for record in consumer.poll(timeout_ms=30_000, max_records=2_000).records()}
-        asyncio.run(_pauses(clock, min(len(keys), concurrency), work_ms / 1000))
+        asyncio.run(_pauses(clock, min(len(keys), concurrency), work_ms / 1000, exact))
         return clock.figures
     more = WorkersSettings(concurrency=concurrency, max_buffered=buffered or None)
     if way == "tasks":
-        asyncio.run(_tasks(clock, topic, settings, more, work_ms / 1000))
+        asyncio.run(_tasks(clock, topic, settings, more, work_ms / 1000, exact))
         return clock.figures
 
     def handle(record: Any) -> None:
@@ -111,27 +120,34 @@ def process(
     return clock.figures
 
 
-async def _tasks(clock: _Clock, topic: str, settings: dict[str, Any], more: WorkersSettings, work: float) -> None:
-    async def handle(record: Any) -> None:
-        await asyncio.sleep(work)
-        if clock.count():
-            workers.stop()
+async def _tasks(
+    clock: _Clock, topic: str, settings: dict[str, Any], more: WorkersSettings, work: float, exact: int
+) -> None:
+    with ExactPauses(work) as pauses:
+        pause = pauses.pause if exact else partial(asyncio.sleep, work)
 
-    async with AsyncKafkaConsumer(topic, **settings) as consumer:
-        workers = AsyncWorkers(consumer, handle, **more)
-        await workers.run()
+        async def handle(record: Any) -> None:
+            await pause()
+            if clock.count():
+                workers.stop()
+
+        async with AsyncKafkaConsumer(topic, **settings) as consumer:
+            workers = AsyncWorkers(consumer, handle, **more)
+            await workers.run()
 
 
-async def _pauses(clock: _Clock, tasks: int, pause: float) -> None:
+async def _pauses(clock: _Clock, tasks: int, seconds: float, exact: int) -> None:
     is_over = False
+    with ExactPauses(seconds) as pauses:
+        pause = pauses.pause if exact else partial(asyncio.sleep, seconds)
 
-    async def work() -> None:
-        nonlocal is_over
-        while not is_over:
-            await asyncio.sleep(pause)
-            is_over |= clock.count()
+        async def work() -> None:
+            nonlocal is_over
+            while not is_over:
+                await pause()
+                is_over |= clock.count()
 
-    await asyncio.gather(*(work() for _ in range(tasks)))
+        await asyncio.gather(*(work() for _ in range(tasks)))
 
 
 def _fill(servers: str, topic: str, partitions: int, keys: int, count: int) -> None:
@@ -159,6 +175,7 @@ def _command(way: str, arguments: list[str]) -> list[str]:
 @click.option("--seconds", default=10.0, show_default=True, help="Time of a measurement at the rate that is possible.")
 @click.option("--partitions", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--max-buffered", default=0, type=click.IntRange(0), help="Of ours. 0: the default of workers.")
+@click.option("--exact", is_flag=True, help="Let the pauses of tasks end at their time.")
 def main(
     rounds: int,
     keys: tuple[int, ...],
@@ -167,6 +184,7 @@ def main(
     seconds: float,
     partitions: int,
     max_buffered: int,
+    exact: bool,
 ) -> None:
     with ApacheKafka(quick=False) as broker:
         servers = broker.bootstrap_servers
@@ -182,7 +200,7 @@ def main(
                 for way in _WAYS:
                     group_id = f"rate-{uuid.uuid4().hex[:8]}"
                     sizes = [str(size) for size in (concurrency, work_ms, warm, records)]
-                    more = [] if way == "Java" else [str(max_buffered)]
+                    more = [] if way == "Java" else [str(max_buffered), str(int(exact))]
                     command = _command(way, [servers, topic, group_id, *sizes, *more])
                     result = answer(run(command, timeout_s=1800))
                     rate, cost = result["records"] / result["seconds"], result["cpu"] / result["records"] * 1e6
