@@ -89,6 +89,6 @@ def test_a_record_that_comes_alone_takes_few_calls_and_two_of_the_system(
 
     usual = sorted(account.python for account in accounts)[_RECORDS // 2]
     if IMPLEMENTATION == "native":
-        assert usual <= 158  # 132, in a group 141, with Python 3.11; 12 of them keep metrics
+        assert usual <= 170  # 142, in a group 152, on a busy machine 160, with Python 3.11; 12 of them keep metrics
     # Its response is read, and the next fetch leaves before it is returned.
     assert sorted(tuple(account.system) for account in accounts)[_RECORDS // 2] == ("recv_into", "sendmsg")

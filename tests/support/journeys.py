@@ -37,7 +37,7 @@ HAND_OVERS = {
         ("consumer/completed_fetch.py", "CompletedFetch.__init__"),
         ("consumer/fetch_buffer.py", "FetchBuffer.add"),
         ("consumer/fetch_buffer.py", "FetchBuffer._advance"),
-        ("consumer/partition_state.py", "TopicPartitionState.end_buffered"),
+        ("consumer/partition_state.py", "TopicPartitionState.pass_records"),
         ("consumer/records.py", "empty_records"),
     ),
     "commit": (

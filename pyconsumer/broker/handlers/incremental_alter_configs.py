@@ -111,7 +111,10 @@ def replace_broker_config(broker: Broker, name: str, own: Mapping[str, str], *, 
     """Check the new dynamic settings of a broker, or ("") of all brokers, and replace the present ones with them."""
     _check_broker_name(broker, name)
     known = {key: value for key, value in own.items() if _type_of(key, name) is not ConfigType.UNKNOWN}
-    BrokerConfig.parse(known)
+    try:
+        BrokerConfig.parse(known)
+    except ConfigurationError as error:  # Apache Kafka's code for settings of brokers
+        raise InvalidRequestError(str(error)) from None
     if not validate_only:
         for key in own.keys() - known.keys() - broker.controller.broker_configs.get(name, {}).keys():
             _log.warning("the setting %r of a broker has no effect%s", key, did_you_mean(key, BROKER_SETTINGS))
