@@ -611,7 +611,8 @@ _DYNAMIC = (
     "max.connections",
     "max.connections.per.ip",
     "producer.id.expiration.ms",
-    # of Kafka's threads, without effect here
+    "transaction.partition.verification.enable",
+    # of Kafka's threads and their memory, without effect here
     "background.threads",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.threads",
@@ -619,7 +620,6 @@ _DYNAMIC = (
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
-    "transaction.partition.verification.enable",
 }
 
 
