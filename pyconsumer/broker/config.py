@@ -35,6 +35,7 @@ __all__ = [
     "BrokerConfig",
     "Resolved",
     "TopicConfig",
+    "known_settings",
     "parse_topic_config",
     "resolve_topic",
 ]
@@ -649,7 +650,8 @@ _ABOUT_LISTENERS: Final = {
 }
 
 
-def _known(given: Mapping[str, object]) -> dict[str, object]:
+def known_settings(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings that a broker here has. A running broker keeps others, too: see :mod:`.foreign_settings`."""
     return {name: value for name, value in given.items() if name in BROKER_SETTINGS}
 
 
@@ -718,8 +720,8 @@ class BrokerConfig:
 
     def set_dynamic(self, for_all: Mapping[str, object], for_this: Mapping[str, object]) -> None:
         """Replace the dynamic values for all brokers, and those for this broker. Unknown settings have no effect."""
-        self._default_dynamic = self.parse(_known(for_all))
-        self._dynamic = self.parse(_known(for_this))
+        self._default_dynamic = self.parse(known_settings(for_all))
+        self._dynamic = self.parse(known_settings(for_this))
 
     def resolve(self, name: str) -> Resolved:
         """Return the value of a broker setting, and its source. Raises ``KeyError`` for an unknown name."""

@@ -10,13 +10,13 @@ When a broker starts, an unknown name is an error: it is a mistake of the user.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from pyconsumer.broker.config import BROKER_SETTINGS
-from pyconsumer.broker.settings import ConfigSource, ConfigType
+from pyconsumer.broker.config import BROKER_SETTINGS, Resolved
+from pyconsumer.broker.settings import SECRET_TYPES, BrokerSetting, ConfigSource, ConfigType
 from pyconsumer.errors import InvalidRequestError
 
-__all__ = ["ForeignSetting", "check_foreign", "foreign_settings"]
+__all__ = ["check_foreign", "foreign_settings"]
 
 #: Settings that are fixed when a broker of Apache Kafka starts. This broker has options instead.
 _FIXED: Final = frozenset(
@@ -40,17 +40,6 @@ _OF_ONE_BROKER: Final = ("cordoned.log.dirs", "listener.name.", "principal.build
 _SECRETS: Final = ("credential", "jaas", "password", "secret", "keystore.key")
 
 
-class ForeignSetting(NamedTuple):
-    """A setting that this broker does not know, as DescribeConfigs shows it. ``value`` is None if it is not shown."""
-
-    name: str
-    value: str | None
-    source: ConfigSource
-    type: ConfigType
-    is_secret: bool
-    read_only: bool
-
-
 def check_foreign(name: str, broker: str) -> None:
     """Check whether Apache Kafka would keep a setting that this broker does not know.
 
@@ -68,8 +57,10 @@ def check_foreign(name: str, broker: str) -> None:
         )
 
 
-def foreign_settings(configs: Mapping[str, Mapping[str, str]], broker: str) -> Iterator[ForeignSetting]:
-    """Return the settings that this broker does not know, for DescribeConfigs.
+def foreign_settings(
+    configs: Mapping[str, Mapping[str, str]], broker: str
+) -> Iterator[tuple[BrokerSetting, Resolved, bool]]:
+    """Return the settings that this broker does not know, each with its value and its read-only flag.
 
     As in Apache Kafka, the value of a setting that Kafka does not know either is not shown, since it may be a secret.
 
@@ -83,12 +74,10 @@ def foreign_settings(configs: Mapping[str, Mapping[str, str]], broker: str) -> I
     for name in sorted(found.keys() - BROKER_SETTINGS.keys()):
         source = found[name]
         is_kafkas = name.startswith(_OF_ONE_BROKER)
-        is_secret = not is_kafkas or any(part in name for part in _SECRETS)
-        yield ForeignSetting(
-            name,
-            None if is_secret else configs[broker if source is ConfigSource.DYNAMIC_BROKER else ""][name],
-            source,
-            ConfigType.UNKNOWN if not is_kafkas else ConfigType.PASSWORD if is_secret else ConfigType.STRING,
-            is_secret=is_secret,
-            read_only=not is_kafkas or name.startswith("listener.name."),
-        )
+        kind = ConfigType.UNKNOWN
+        if is_kafkas:
+            kind = ConfigType.PASSWORD if any(part in name for part in _SECRETS) else ConfigType.STRING
+        own = configs[broker if source is ConfigSource.DYNAMIC_BROKER else ""]
+        value = None if kind in SECRET_TYPES else own[name]
+        read_only = not is_kafkas or name.startswith("listener.name.")
+        yield BrokerSetting(name, kind, None, ""), Resolved(value, source, [(name, value, source)]), read_only

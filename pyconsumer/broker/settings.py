@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.settings.config import nearest
@@ -42,6 +42,10 @@ class ConfigType(IntEnum):
     DOUBLE = 6
     LIST = 7
     PASSWORD = 9
+
+
+#: Values of these types are not shown.
+SECRET_TYPES: Final = frozenset((ConfigType.UNKNOWN, ConfigType.PASSWORD))
 
 
 class ConfigSource(IntEnum):

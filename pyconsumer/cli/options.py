@@ -33,6 +33,7 @@ __all__ = [
     "Given",
     "Listing",
     "as_json",
+    "check_untyped",
     "client_options",
     "connected",
     "console",
@@ -44,7 +45,6 @@ __all__ = [
     "printable",
     "show_list",
     "table",
-    "untyped",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -287,11 +287,10 @@ def show_list(rows: Sequence[Mapping[str, object]], columns: Sequence[str], *, j
         click.echo(none, err=True)
 
 
-def untyped(name: str) -> str:
-    """Return the name of a user. Raise ``click.UsageError`` if it begins with the type that names in rules may have."""
-    if name.startswith("User:"):
+def check_untyped(name: str | None) -> None:
+    """Raise ``click.UsageError`` if the name of a user begins with the type that names in rules may have."""
+    if name is not None and name.startswith("User:"):
         raise click.UsageError(f"write the user without a type: {name.removeprefix('User:')}")
-    return name
 
 
 @contextlib.contextmanager

@@ -10,13 +10,13 @@ import click
 from pyconsumer.admin import DEFAULT_ENTITY, KafkaAdminClient, QuotaEntity
 from pyconsumer.cli.options import (
     as_json,
+    check_untyped,
     client_options,
     connected,
     dry_run_option,
     json_option,
     needs,
     show_list,
-    untyped,
 )
 from pyconsumer.errors import InvalidRequestError
 from pyconsumer.quotas import (
@@ -171,9 +171,7 @@ def set_quotas(
     The keys are producer_byte_rate, consumer_byte_rate, request_percentage and controller_mutation_rate. An address has
     connection_creation_rate.
     """
-    user = names["user"]
-    if user is not None:
-        untyped(user)
+    check_untyped(names["user"])
     _change(_wanted(**names), _values(keys), client_options(servers, settings), timeout_ms, dry_run, json_output)
 
 

@@ -15,13 +15,13 @@ from pyconsumer.admin import (
 )
 from pyconsumer.cli.options import (
     as_json,
+    check_untyped,
     client_options,
     connected,
     dry_run_option,
     json_option,
     needs,
     show_list,
-    untyped,
 )
 from pyconsumer.scram import ITERATIONS
 
@@ -91,7 +91,7 @@ def set_password(
 
     The password never leaves this machine: the cluster gets salted hashes of it.
     """
-    untyped(name)
+    check_untyped(name)
     if password_file is not None:
         try:
             password = password_file.readline().rstrip("\r\n")

@@ -30,7 +30,7 @@ from typing import Final
 __all__ = ["FULL", "HIDDEN", "MOST_MARKS", "age_of", "cut", "first_from", "forget_before", "thin"]
 
 MOST_MARKS: Final = 16
-#: The numbers of so many marks.
+#: The length of a list with the most marks: two numbers each.
 FULL: Final = 2 * MOST_MARKS
 #: The timestamp of a mark of records that were not returned.
 HIDDEN: Final = -(1 << 63)

@@ -15,15 +15,14 @@ import os
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-import tests.ports.originals as originals
 from pyconsumer.broker import EmbeddedCluster
+from tests.support.confluent_tests import run_confluents_tests
 from tests.support.go import franz_tests
 from tests.support.java import VERSION, cache_folder, tools
 from tests.support.process import run
@@ -33,10 +32,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 _LONG_S: Final = 3000.0
 _LIBRDKAFKA: Final = "https://github.com/confluentinc/librdkafka", "4c3b017c3de8d9c10de12b9eec0ea688e8d5787d"  # 2.15
-_CONFLUENT: Final = (
-    "https://github.com/confluentinc/confluent-kafka-python",
-    "8b1c7a613434eee3d0e1287d624d7af04932f410",  # 2.15
-)
 #: Parts of librdkafka's numbers and names that are left out.
 _NOT_RUN: Final = {
     "0038": "measures rates",
@@ -146,10 +141,7 @@ def test_librdkafka(addresses: str, librdkafka: Path, protocol: str, tmp_path: P
 
 
 def test_confluent_kafka_python(tmp_path: Path) -> None:
-    check_out(*_CONFLUENT, "tests", tmp_path)
-    shutil.copy(Path(originals.__file__).with_name("conftest_of_confluent.py"), tmp_path / "tests" / "conftest.py")
-    command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=120"]
-    done = run([*command, "tests/integration"], cwd=tmp_path, timeout_s=_LONG_S)
+    done = run_confluents_tests(tmp_path, timeout_s=_LONG_S)
     failed = set(re.findall(r"^(?:FAILED|ERROR) tests/integration/(\S+)", done.stdout, re.MULTILINE))
     assert failed - _CONFLUENT_FAILS.keys() == set(), done.stdout[-20_000:]
     assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) >= 289

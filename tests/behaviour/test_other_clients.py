@@ -8,8 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,17 +16,16 @@ from typing import Any
 
 import pytest
 
-import tests.ports.originals as originals
 import tests.support.clients as programs
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.broker.ports import hold_port
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
+from tests.support.confluent_tests import run_confluents_tests
 from tests.support.go import franz_program, franz_tests, go_program
 from tests.support.java import VERSION, cache_folder, fetch_jars, properties
 from tests.support.npm import npm_folder
 from tests.support.process import GuardedProcess, run
-from tests.support.repositories import check_out
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]  # what they need is fetched first
 
@@ -169,8 +166,7 @@ def test_franz_gos_own_tests_of_logins(bits: int) -> None:
     assert sorted(ended) == [["PASS:", "TestSCRAMAuth"], ["PASS:", "TestSCRAMAuthBadCredentials"]]
 
 
-#: confluent-kafka-python's files with logins, and the commit.
-_CONFLUENT = "https://github.com/confluentinc/confluent-kafka-python", "8b1c7a613434eee3d0e1287d624d7af04932f410"
+#: confluent-kafka-python's files with logins.
 _CONFLUENT_FILES = (
     "admin/test_describe_operations.py",
     "admin/test_user_scram_credentials.py",
@@ -181,11 +177,7 @@ _CONFLUENT_FILES = (
 
 def test_confluents_own_tests_of_logins(tmp_path: Path) -> None:
     """Three of them are skipped by confluent itself."""
-    check_out(*_CONFLUENT, "tests", tmp_path)
-    shutil.copy(Path(originals.__file__).with_name("conftest_of_confluent.py"), tmp_path / "tests" / "conftest.py")
-    files = [f"tests/integration/{name}" for name in _CONFLUENT_FILES]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout=100", *files]
-    done = run(command, cwd=tmp_path, timeout_s=600).check()
+    done = run_confluents_tests(tmp_path, *_CONFLUENT_FILES, timeout_s=600).check()
     assert "6 passed, 3 skipped" in done.stdout.splitlines()[-1], done.stdout
 
 

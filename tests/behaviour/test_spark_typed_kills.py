@@ -271,7 +271,7 @@ def test_a_registry_that_is_killed_in_the_middle(
         return out.trigger(processingTime="100 milliseconds").start()
 
     def seen() -> dict[str, int]:
-        """How many records each side has. Those that are committed, of topics."""
+        """Return the number of records on each side. Of topics, only committed ones count."""
         found = {name: len(read_to_end(servers, topic, PARTITIONS, "read_committed")) for name, topic in topics.items()}
         parts = [path for path in (tmp_path / "output").glob("*") if (path / "_SUCCESS").exists()]
         return found | {"table": sum(ds.dataset(path, format="parquet").count_rows() for path in parts)}

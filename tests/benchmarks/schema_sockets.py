@@ -284,7 +284,7 @@ def fill(cluster: EmbeddedCluster, registry: SchemaRegistryClient, workload: str
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--records", default=2_000_000, show_default=True, type=click.IntRange(100_000))
 @click.option("--workload", "workloads", multiple=True, type=click.Choice(list(SCHEMAS)), help="By default both.")
-@click.option("--starts", default=5, show_default=True, help="Measure so many starts of each kind.")
+@click.option("--starts", default=5, show_default=True, help="How many starts of each kind are measured.")
 def main(ways: tuple[str, ...], runs: int, records: int, workloads: tuple[str, ...], starts: int) -> None:
     kinds = [kind for kind in FORMATS if not ways or any(way.startswith(kind) for way in ways)]
     with EmbeddedCluster(schema_registry=True) as cluster:

@@ -9,9 +9,9 @@ from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Resolved, 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
-from pyconsumer.broker.foreign_settings import ForeignSetting, foreign_settings
+from pyconsumer.broker.foreign_settings import foreign_settings
 from pyconsumer.broker.group_configs import GROUP_SETTINGS, resolve_group
-from pyconsumer.broker.settings import BrokerSetting, ConfigSource, ConfigType, Value, format_value
+from pyconsumer.broker.settings import SECRET_TYPES, BrokerSetting, ConfigSource, ConfigType, Value, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -78,24 +78,9 @@ def _describe(
         if resolved is not None:
             found.append(_entry(known[key], resolved, read_only(key), request))
     if resource.resource_type == BROKER:
-        foreign = foreign_settings(broker.controller.broker_configs, name)
-        found += [_foreign_entry(one, request) for one in foreign if keys is None or one.name in keys]
-    if resource.resource_type == BROKER and name:
-        found += [_entry(*own, request) for own in _identity(broker) if keys is None or own[0].name in keys]
+        others = [*foreign_settings(broker.controller.broker_configs, name), *(_identity(broker) if name else [])]
+        found += [_entry(*one, request) for one in others if keys is None or one[0].name in keys]
     return found
-
-
-def _foreign_entry(setting: ForeignSetting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    synonyms = [DescribeConfigsSynonym(setting.name, setting.value, int(setting.source))]
-    return DescribeConfigsResourceResult(
-        setting.name,
-        setting.value,
-        setting.read_only,
-        int(setting.source),
-        setting.is_secret,
-        synonyms if request.include_synonyms else [],
-        int(setting.type),
-    )
 
 
 def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved, bool]]:
@@ -156,19 +141,20 @@ def _cluster_default(broker: Broker, key: str) -> Resolved | None:
 def _entry(
     setting: BrokerSetting, resolved: Resolved, read_only: bool, request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
+    is_secret = setting.type in SECRET_TYPES
     synonyms = []
     if request.include_synonyms:
         synonyms = [
             DescribeConfigsSynonym(name, format_value(value), int(source))
             for name, value, source in resolved.synonyms
-            if value is not None  # as in Kafka, a default without a value is no synonym
+            if value is not None or is_secret  # as in Kafka, a default without a value is no synonym
         ]
     return DescribeConfigsResourceResult(
         setting.name,
         format_value(resolved.value),
         read_only,
         int(resolved.source),
-        False,
+        is_secret,
         synonyms,
         int(setting.type),
         setting.doc if request.include_documentation else None,

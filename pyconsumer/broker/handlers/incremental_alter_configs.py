@@ -11,7 +11,14 @@ from typing import Protocol, TypeVar
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, parse_topic_config, resolve_topic
+from pyconsumer.broker.config import (
+    BROKER_SETTINGS,
+    TOPIC_SETTINGS,
+    BrokerConfig,
+    known_settings,
+    parse_topic_config,
+    resolve_topic,
+)
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
@@ -110,7 +117,9 @@ def replace_topic_config(broker: Broker, name: str, own: Mapping[str, str], *, v
 def replace_broker_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
     """Check the new dynamic settings of a broker, or ("") of all brokers, and replace the present ones with them."""
     _check_broker_name(broker, name)
-    known = {key: value for key, value in own.items() if _type_of(key, name) is not ConfigType.UNKNOWN}
+    for key in own:
+        _type_of(key, name)
+    known = known_settings(own)
     try:
         BrokerConfig.parse(known)
     except ConfigurationError as error:  # Apache Kafka's code for settings of brokers

@@ -16,7 +16,7 @@ from typing import Final
 
 __all__ = ["FetchSize"]
 
-#: A fetch asks for so many times the bytes of the last response.
+#: How many times the bytes of the last response a fetch asks for.
 _ROOM: Final = 4
 
 

@@ -30,6 +30,6 @@ def test_after_any_other_response_it_asks_for_all_again() -> None:
 def test_it_keeps_within_the_settings() -> None:
     size = FetchSize(MOST, 1_000_000, 500)
     size.on_response(500, 65_000)
-    assert size.of(2) == 2_000_000  # a fetch that waits for fetch_min_bytes would never see so many
+    assert size.of(2) == 2_000_000  # a fetch that waits for fetch_min_bytes would never see as many
     size.on_response(500, MOST)
     assert size.of(1) == size.of(1000) == MOST
