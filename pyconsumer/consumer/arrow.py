@@ -291,6 +291,8 @@ class ArrowPoll:
                 return self._settle(topics)
             except PendingError as pending:
                 end = delegate.expect([pending], deadline)
+                if pending.arrival.done():
+                    continue
                 if delegate.clock.now() >= end:
                     raise SchemaUnavailableError(
                         f"the columns are not known yet: {pending}. Poll again", retriable=True

@@ -4,7 +4,8 @@ Rules
 
 1. The result has one schema for the life of a deserializer and its side: that of ``schema_str``. Without it, the latest
    version of the topics' subjects at the first poll. These must be one schema for all topics.
-2. ``settle`` fixes it. It never waits: it raises ``PendingError`` while the registry is asked.
+2. ``settle`` fixes it. It never waits: it raises ``PendingError`` while the registry is asked. A ``schema_str`` without
+   references needs no registry, so it is settled at once.
 3. All schemas of the writers that a batch needs are asked for before the first is waited for. Rows before the first one
    that waits are read.
 4. A row whose schema does not exist, is of another format or does not resolve is an error of that row. That the
@@ -102,6 +103,10 @@ class TypedColumns(Generic[R]):
             SchemaUnavailableError: the registry does not answer, or has no such subject.
         """
         if self._reader is None:
+            given = self._owner.reader_schema
+            if given is not None and not given.references:
+                self._reader = self._parse(given, is_own=True)
+                return
             names = tuple(sorted(set(topics)))
             try:
                 self._reader = self._readers.get(names, f"the schema of the {self._field}s of {', '.join(names)}")
