@@ -1,4 +1,4 @@
-"""Typed columns of all formats: what is known without the registry."""
+"""Typed columns of all formats: schemas that are known without the registry."""
 
 from __future__ import annotations
 
