@@ -667,7 +667,7 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
 
         Raises:
             SecurityDisabledError: the brokers have no authorizer.
-            ConfigurationError: a line has another form.
+            ConfigurationError: a rule that is given as text is not written like ``"alice: READ topic orders"``.
 
         Example::
 

@@ -808,11 +808,12 @@ class AsyncShareConsumer(Protocol[K, V]):
     async def close(self, timeout_ms: float | None = None) -> None:
         """Send the acknowledgements, release all other records, leave the group, and close the connections.
 
-        In implicit mode the records of the last poll are released, as nobody has said that they were processed. Call
-        :meth:`commit` before to accept them.
+        In implicit mode the records of the last poll are released, as nobody has said that they were processed.
+        To accept them instead, call :meth:`commit` before you close.
 
         Args:
-            timeout_ms: the longest time, by default 30 s. It is kept with dead brokers, too.
+            timeout_ms: the longest time, by default 30 s. ``close`` ends
+                within it even if all brokers are dead.
 
         Java: ``close``.
 

@@ -355,10 +355,10 @@ class EmbeddedCluster:
     def add_acls(self, *acls: AclBinding | str) -> None:
         """Add rules for what users may do. They hold for the next request of every connection.
 
-        The arguments are those of ``acls`` at the start.
+        Each argument is a rule in a form that the argument ``acls`` of :class:`EmbeddedCluster` takes.
 
         Raises:
-            ConfigurationError: a line has another form.
+            ConfigurationError: a rule that is given as text is not written like ``"alice: READ topic orders"``.
             InvalidRequestError: a rule cannot be stored.
         """
         self._end_remains()

@@ -273,7 +273,7 @@ def show_list(rows: Sequence[Mapping[str, object]], columns: Sequence[str], *, j
     Args:
         rows: the values by name.
         columns: the names of the values in the table. They are also its headings.
-        none: a text for standard error if there are no rows. The list itself is then empty.
+        none: a text for standard error if there are no rows. With ``json_output`` it is not written.
     """
     if json_output:
         for row in rows:

@@ -46,7 +46,7 @@ class ConsumerHealth(_ClientHealth):
         group_id: of the consumer, None without a group.
         closed: True after ``close``.
         forked: True in a child process that was forked from the consumer's.
-        connected_nodes: the ids of the brokers that a connection is ready to.
+        connected_nodes: the ids of the brokers with which a connection is ready.
         coordinator: the id of the group's coordinator, None if it is unknown.
         membership: the state of the group member, such as ``STABLE``. None without a group.
         generation_id: the member's generation or epoch. -1 outside the group.
@@ -128,7 +128,7 @@ class ProducerHealth(_ClientHealth):
         closed: True after ``close``.
         forked: True in a child process that was forked from the producer's.
         is_running: True while the thread that sends is there.
-        connected_nodes: the ids of the brokers that a connection is ready to.
+        connected_nodes: the ids of the brokers with which a connection is ready.
         buffered_bytes: records that wait or are on the way.
         buffer_limit: the setting ``buffer_memory``.
         waiting_calls: calls of ``send`` that wait for memory.

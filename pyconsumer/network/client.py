@@ -480,7 +480,7 @@ class NetworkClient:
         return node.health.backoff_until if node is not None and node.channel is None else -math.inf
 
     def ready_nodes(self) -> tuple[int, ...]:
-        """Return the ids of the brokers that a connection is ready to, in order. Any thread may call this."""
+        """Return the ids of the brokers with which a connection is ready, in order. Any thread may call this."""
         ready = set()
         for node in list(self._pool.nodes.values()):
             channel = node.channel  # once: the client's thread may take it away

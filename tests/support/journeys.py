@@ -1,4 +1,4 @@
-"""Counts the modules that four journeys pass through: a record, a commit, a rebalance, a Spark batch.
+"""Counts the modules that five journeys pass through, such as a record, a commit, a rebalance.
 
 ``tests/unit/support/test_journeys.py`` runs it and compares the counts with their aims.
 

@@ -21,7 +21,7 @@ END = "<!-- end of the file map -->\n"
 _FOLDERS = {
     "protocol/messages": "one module per API: its request and response, field by field, with version ranges",
     "broker/handlers": "one module per API, named as in `protocol/messages`: decode, check, call, encode",
-    "cli": "the command `pyconsumer`: one module per subcommand, `options` and `properties` shared by all",
+    "cli": "the command `pyconsumer`: one module per subcommand, and what they share, such as `options`",
     "cli/demo": "`pyconsumer demo`: flights, members of a group, a Spark job, the screen",
 }
 

@@ -87,14 +87,14 @@ class OffsetExpiration:
     def expired(self, group: Group) -> list[TopicPartition]:
         """Return the partitions whose offsets have expired (KIP-211).
 
-        Offsets of a classic group expire in these cases. The retention is ``offsets.retention.minutes``:
+        When the offsets of a classic group expire depends on its state. The retention is ``offsets.retention.minutes``:
 
-        1. If the group is Empty: the retention after it became Empty. If an old record does not contain that time, it
-           is the retention after the commit.
-        2. If the group is Stable and has the protocol type ``consumer``: the retention after the commit. Topics to
-           which the group is subscribed are left out.
-        3. If the group never had members: the retention after the commit.
-        4. In other cases (in a rebalance, with another protocol type, or with an unknown subscription): not at all.
+        1. The group is Empty: they expire when the retention has passed since it became Empty. If an old record does
+           not contain that time, they expire when the retention has passed since the commit.
+        2. The group is Stable and has the protocol type ``consumer``: they expire when the retention has passed since
+           the commit, but not those of topics to which the group is subscribed.
+        3. The group never had members: they expire when the retention has passed since the commit.
+        4. In other cases (in a rebalance, with another protocol type, or with an unknown subscription) none expires.
 
         Offsets of a group of the consumer protocol expire in any state:
 

@@ -52,7 +52,7 @@ class RegistryService:
     """See the rules at the top of the module.
 
     Args:
-        controller: knows the topic.
+        controller: knows the topic ``_schemas``, in which the registry keeps its schemas.
         brokers: the live brokers by node id, one of which leads the topic's partition.
         users: passwords by name. Empty: no login.
     """

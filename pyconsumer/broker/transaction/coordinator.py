@@ -161,7 +161,7 @@ class TransactionCoordinator:
     ) -> Deferred[InitResult]:
         """Serve InitProducerId with a transactional id.
 
-        Return the id's producer id, with an epoch that fences earlier producers.
+        Return the producer id of this transactional id. Its new epoch fences earlier producers.
 
         Args:
             timeout_ms: the timeout for the id's transactions.

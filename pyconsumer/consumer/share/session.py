@@ -84,8 +84,8 @@ class ShareSession:
         partitions: those that the broker has in the session.
         is_busy: True while a request is in flight.
         queue: acknowledgements for the next request.
-        retry_at: no request is sent before (monotonic seconds).
-        failures: of requests, in a row.
+        retry_at: the earliest time of the next request (monotonic seconds).
+        failures: how many requests in a row have failed.
     """
 
     def __init__(self, node_id: int) -> None:

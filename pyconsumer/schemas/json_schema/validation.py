@@ -38,7 +38,7 @@ class JsonSchema:
 
     Attributes:
         document: the schema.
-        references: by name, the schemas that it refers to, with theirs.
+        references: by name, the schemas that this schema refers to, and those that these refer to.
         title: its title, which is the record's name for subjects.
     """
 
