@@ -207,6 +207,25 @@ def after_a_refused_renewal(consumer: Any, pause_s: float) -> list[str]:
     return [*found, f"acceptance {commit()}, delivery {count}"]
 
 
+def java_after_a_refused_renewal(
+    world: ShareWorld, kafka_tools: KafkaTools, topic: str, pause_s: float, settings: dict[str, str]
+) -> list[str]:
+    """Return the lines of ``RefusedRenewal.java``, in a run in which Java's consumer fetches nothing ahead.
+
+    On a busy machine its application thread may ask for a fetch just after the response with the record came. The
+    background thread then fetches until records come. So it acquires the same record again as soon as the lock has
+    ended, and the broker takes a renewal of the first delivery for one of the second.
+    """
+    for _ in range(10):
+        other = ShareWorld(world.cluster, world.face)
+        other.set_group(**settings)
+        arguments = (world.servers, topic, other.group, str(int(pause_s * 1000)))
+        lines = kafka_tools.run_source(_RENEWAL, *arguments).stdout.splitlines()
+        if lines[0] != "renewal taken, delivery 1":
+            return lines
+    raise AssertionError("the renewals of all runs were taken")
+
+
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.parametrize("cause", ["the lock has expired", "the group renews no locks"])
@@ -223,10 +242,7 @@ def test_a_record_whose_renewal_is_refused_comes_by_its_next_delivery_alone_as_i
     ours = after_a_refused_renewal(consumer, pause_s)
     assert ours == ["renewal refused, delivery 1", "cannot be acknowledged", "acceptance taken, delivery 2"]
     if world.face == "blocking":  # Java's has one face
-        other = ShareWorld(world.cluster, world.face)
-        other.set_group(**settings)
-        arguments = (world.servers, topic, other.group, str(int(pause_s * 1000)))
-        assert kafka_tools.run_source(_RENEWAL, *arguments).stdout.splitlines() == ours
+        assert java_after_a_refused_renewal(world, kafka_tools, topic, pause_s, settings) == ours
 
 
 def test_a_lock_that_expired_fails_alone_and_its_record_comes_again(world: ShareWorld) -> None:
