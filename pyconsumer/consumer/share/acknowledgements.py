@@ -14,10 +14,13 @@ Rules
    was acquired again), the later one waits for the next request.
 5. Neighbouring runs that are short go into one batch with a type for each offset. A long run is a batch with one type.
 6. A renewal may keep its records delivered, which is for workers: their lock begins again, and no poll returns them.
+7. A lock that has ended early, with its session or because a record was delivered again, is not renewed any more. The
+   result of a renewal may come after its end.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
@@ -155,9 +158,21 @@ class Delivery:
         return self.counts[at][2] if at >= 0 and offset <= self.counts[at][1] else 0
 
     def lock_until(self, until: float) -> None:
-        """Record that the lock has been renewed until a time (monotonic seconds)."""
-        self.locked_until = until
+        """Record that the lock has been renewed until a time (monotonic seconds), unless it has ended (rule 7)."""
+        if self.locked_until != -math.inf:
+            self.locked_until = until
         self.is_renewing = False
+
+    def end_lock(self) -> None:
+        """Record that the lock has ended before its time (rule 7)."""
+        self.locked_until = -math.inf
+        self.is_renewing = False
+
+    def shares_records(self, other: Delivery) -> bool:
+        """Return whether a record of another delivery is among those whose acknowledgement is not queued."""
+        if self.source[1:] != other.source[1:]:
+            return False
+        return any(first <= end and start <= last for first, last in self.runs for start, end in other.runs)
 
     def renewal(self) -> list[Piece]:
         """Return the renewal of all records that are not acknowledged, which stay delivered (rule 6)."""

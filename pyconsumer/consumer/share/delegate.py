@@ -17,7 +17,9 @@ Rules
 7. Every step ends at its deadline, with dead brokers, too.
 8. A record that is released in its last delivery goes to the dead-letter sink, if there is one (:mod:`.last_delivery`).
 9. Workers *hold* the records of many polls. Their polls settle acknowledged records, in any mode, and leave the
-   others. While they are full, polls neither take nor fetch records. They renew locks without a second delivery.
+   others. While they are full, polls neither take nor fetch records. They renew locks without a second delivery. If a
+   held record comes again, its lock had ended, and a fetch that waited at the broker has taken it. The earlier delivery
+   ends then. Otherwise its outcome would count for the later one.
 10. An acknowledgement is queued before its record leaves the delivery. After Ctrl-C between the two, the record leaves
     it, and nothing is queued twice.
 11. A commit waits for all that an earlier commit has queued and not waited for, dead letters included.
@@ -287,6 +289,8 @@ class ShareDelegate:
             places.setdefault(delivery.source.topic_partition, len(places))
         if len(places) < len(taken):  # in the order in which the application gets the records (rule 5)
             taken.sort(key=lambda delivery: places[delivery.source.topic_partition])
+        if self._holds:
+            self._end_earlier(taken)
         self._delivered += taken
         if fetcher.has_queued and fetcher.buffer and fetcher.send_acknowledgements():
             self.client.flush()
@@ -295,6 +299,12 @@ class ShareDelegate:
             by_partition.setdefault(delivery.source.topic_partition, []).extend(delivery.records)
         self.metrics.on_polled(by_partition)
         return ConsumerRecords(by_partition)
+
+    def _end_earlier(self, taken: Sequence[Delivery]) -> None:
+        """End the deliveries of held records that have come again (rule 9)."""
+        for delivery in self._delivered:
+            if any(delivery.shares_records(later) for later in taken):
+                delivery.end_lock()
 
     def _take_buffered(self, most: int | None, convert: Convert | None, fetches: int) -> list[Delivery]:
         """Take records of the first fetches of the buffer."""
@@ -456,7 +466,7 @@ class ShareDelegate:
         """Note that the locks of all records from a node have ended, with its session."""
         for delivery in self._delivered:
             if delivery.source.node_id == node_id:
-                delivery.lock_until(-math.inf)
+                delivery.end_lock()
 
     # -- records that workers hold (rule 9) --------------------------------------------------------------------------
 

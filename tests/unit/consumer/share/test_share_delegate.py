@@ -205,6 +205,27 @@ def test_records_whose_lock_has_expired_are_not_returned(world: World) -> None:
         assert world.poll() == [b"5"]
 
 
+def test_a_held_record_that_comes_again_ends_its_earlier_delivery(world: World) -> None:
+    world.start()
+    world.delegate.hold()
+    world.buffer(0, b"0", b"1", locked_until=world.delegate.clock.now() + 60)
+    world.buffer(1, b"0", locked_until=world.delegate.clock.now() + 60)
+    assert world.poll() == [b"0", b"1", b"0"]
+    earlier, other = world.delegate.held()
+    world.delegate.renew(earlier)
+    world.buffer(0, b"1", first=1, locked_until=world.delegate.clock.now() + 60)  # the renewal came too late
+    assert world.poll() == [b"1"]
+    later = world.delegate.held()[-1]
+    earlier.lock_until(world.delegate.clock.now() + 60)  # the broker took the renewal for one of the later delivery
+    assert earlier.locked_until == -math.inf
+    assert min(other.locked_until, later.locked_until) > world.delegate.clock.now()
+    sent = len(world.queued())
+    earlier.choose(1, AcknowledgeType.RELEASE)
+    later.choose(1, AcknowledgeType.ACCEPT)
+    world.delegate.held()
+    assert world.queued()[sent:] == [(1, 1, AcknowledgeType.ACCEPT)]
+
+
 def test_the_last_returned_records_are_given_back(world: World) -> None:
     world.start()
     world.buffer(0, b"1")
