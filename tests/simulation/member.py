@@ -128,17 +128,28 @@ class Background(HeartbeatThread):
             self._do(self.network, step)  # type: ignore[arg-type]
 
 
-class Coordinator(ConsumerCoordinator):
-    """The driver. Its heartbeat thread is simulated."""
+class Threadless:
+    """A driver without a thread: its heartbeats are simulated. It stands before the coordinator's class."""
+
+    def make_background(self) -> Background:
+        raise NotImplementedError
+
+    def _start_heartbeat(self) -> None:
+        driver: Any = self
+        if driver._heartbeat is None:
+            background = self.make_background()
+            background.set_brokers(driver._metadata.brokers())
+            driver._heartbeat = background
+            background.start()
+
+
+class Coordinator(Threadless, ConsumerCoordinator):
+    """The driver of a member."""
 
     member: Member
 
-    def _start_heartbeat(self) -> None:
-        if self._heartbeat is None:
-            background = Background(self.member, self._changed_in_background)
-            background.set_brokers(self._metadata.brokers())
-            self._heartbeat = background
-            background.start()
+    def make_background(self) -> Background:
+        return Background(self.member, self._changed_in_background)
 
 
 class Member(ConsumerRebalanceListener):

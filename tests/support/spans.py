@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.sdk.metrics import MeterProvider
@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
 from pyconsumer.opentelemetry import PyconsumerInstrumentor
+from tests.support.http_server import LocalHttpServer
 
 __all__ = ["Drops", "OtlpReceiver", "Recorder", "recording"]
 
@@ -102,9 +103,9 @@ class OtlpReceiver:
             def log_message(self, *_: object) -> None:
                 """Print nothing."""
 
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._server = LocalHttpServer(Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = self._server.url
 
     def __enter__(self) -> OtlpReceiver:
         self._thread.start()

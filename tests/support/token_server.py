@@ -7,13 +7,15 @@ import json
 import threading
 import time
 import urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+
+from tests.support.http_server import LocalHttpServer
 
 __all__ = ["AUDIENCE", "CLIENT", "JWT_BEARER", "TokenServer"]
 
@@ -76,8 +78,8 @@ class TokenServer:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._server = LocalHttpServer(Handler)
+        self.url = self._server.url
         serve = self._server.serve_forever
         self._thread = threading.Thread(target=serve, args=(0.01,), name="token server", daemon=True)
 

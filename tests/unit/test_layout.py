@@ -405,6 +405,18 @@ _MAY_IMPORT_A_TEST_MODULE = re.compile(
 )
 
 
+def test_no_http_server_asks_dns_for_its_own_name() -> None:
+    """That of the standard library does as it starts, which takes seconds on a machine without DNS."""
+    asking = [
+        str(path.relative_to(ROOT))
+        for folder in ("pyconsumer", "tests", "examples")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"\b(?:HTTP|WSGI)Server\b|\b\w+HTTPServer\b", text := path.read_text(encoding="utf-8"))
+        and "TCPServer.server_bind(self)" not in text
+    ]
+    assert asking == []
+
+
 def test_no_test_module_imports_another() -> None:
     """Test modules share code in support modules: a change to a test affects no other module."""
     wrong = [

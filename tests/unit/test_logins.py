@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,7 @@ import pytest
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.logins import AwsMskIam
+from tests.support.http_server import LocalHttpServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # The credentials of AWS's own documentation.
@@ -145,11 +146,11 @@ def _metadata(answers: dict[str, Any], header: tuple[str, str]) -> Iterator[tupl
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with LocalHttpServer(Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
+            yield server.url, asked
         finally:
             server.shutdown()
             thread.join()

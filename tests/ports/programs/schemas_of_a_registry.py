@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socketserver
 import sys
 import threading
 from typing import Any
@@ -35,7 +36,13 @@ class Registry(http.server.BaseHTTPRequestHandler):
         pass
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+class Server(http.server.ThreadingHTTPServer):
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's asks DNS for a name
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+
+server = Server(("127.0.0.1", 0), Registry)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 schema = {"type": "record", "name": "r", "fields": [{"name": "age", "type": "int"}]}
 for _ in range(2):  # the topic is there the second time

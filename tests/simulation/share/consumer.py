@@ -26,7 +26,7 @@ from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata, MetadataQuery
 from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.structs import AcknowledgeType, TopicPartition
-from tests.simulation.member import Background, Busy
+from tests.simulation.member import Background, Busy, Threadless
 from tests.simulation.share.members import TOPICS, Place
 from tests.simulation.share.network import Network
 
@@ -54,17 +54,13 @@ class _Heartbeats(Background):
         self.stopped = True
 
 
-class _Coordinator(ShareCoordinator):
-    """The driver. Its heartbeat thread is simulated."""
+class _Coordinator(Threadless, ShareCoordinator):
+    """The driver of a consumer."""
 
     consumer: Consumer
 
-    def _start_heartbeat(self) -> None:
-        if self._heartbeat is None:
-            background = _Heartbeats(self.consumer, self._changed_in_background)
-            background.set_brokers(self._metadata.brokers())
-            self._heartbeat = background
-            background.start()
+    def make_background(self) -> Background:
+        return _Heartbeats(self.consumer, self._changed_in_background)
 
 
 class Consumer:

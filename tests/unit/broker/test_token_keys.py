@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from pyconsumer.broker import token_keys as module
 from pyconsumer.broker.token_keys import KeySource, parse_keys
 from pyconsumer.errors import ConfigurationError
+from tests.support.http_server import LocalHttpServer
 from tests.support.process import wait_until
 
 
@@ -121,8 +122,8 @@ class Server:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/keys"
+        self.http = LocalHttpServer(Handler)
+        self.url = f"{self.http.url}/keys"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +29,23 @@ from pyconsumer.schemas.registry.exchange import Attempt, HttpRequest, HttpRespo
 from pyconsumer.schemas.registry.http import Transport
 from pyconsumer.schemas.registry.settings import RegistrySettings
 from tests.support.certificates import make_certificates
+from tests.support.http_server import LocalHttpServer
 
 _ONCE = {"max.retries": 0, "timeout": 20}
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(LocalHttpServer):
     """Calls a function for each request. ``requests`` has method, path, headers and body of all."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, answer: Callable[[_Handler], None]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.answer = answer
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.sockets: set[Any] = set()
         self.arrived = threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no error here."""
