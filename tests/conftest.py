@@ -23,6 +23,7 @@ from tests.support.groups import broker_of, group_of
 from tests.support.importing import import_in_turn
 from tests.support.installed_copy import other_copy
 from tests.support.java import NEW_VERSION, OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
+from tests.support.open_clients import OpenClients
 from tests.support.ports import unused_address
 from tests.support.process import descendants, keep_bytecode
 from tests.support.shared_classes import share_kafkas_classes, share_sparks_classes
@@ -34,13 +35,17 @@ _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
 _LINES_ARRIVE_WITHIN_S = 30.0
 _LEFT_BY_WORKERS = pytest.StashKey[dict[int, str]]()
+_OPEN_CLIENTS = pytest.StashKey[OpenClients]()
+_OPEN_IN_WORKERS = pytest.StashKey[list[str]]()
 _CACHE_ERROR = pytest.StashKey[Exception]()
 # Python's own helpers; they end with the interpreter.
 _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Load hypothesis's profile, keep bytecode, and let Ctrl-C end what tests start, also under a shell's ``&``.
+
+    From here on, the places are noted where clients are made.
 
     Raises:
         pytest.UsageError: tests that start programs would test an installed copy instead of these sources.
@@ -50,6 +55,8 @@ def pytest_configure() -> None:
         raise pytest.UsageError(hint)
     keep_bytecode()
     load_profile()
+    config.stash[_OPEN_CLIENTS] = OpenClients()
+    config.stash[_OPEN_CLIENTS].open()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -233,7 +240,7 @@ def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixtur
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """No child process may be left when the last fixture has been torn down."""
+    """No child process and no open client may be left when the last fixture has been torn down."""
     config = session.config
     if config.option.collectonly:
         return
@@ -241,23 +248,36 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     deadline = time.monotonic() + _CHILDREN_END_WITHIN_S
     while (left := _left_children()) and time.monotonic() < deadline:
         time.sleep(0.05)
+    config.stash[_OPEN_CLIENTS].close()
+    clients = config.stash[_OPEN_CLIENTS].left()
     if hasattr(config, "workeroutput"):  # one of several processes: the one that reports will say it
         config.workeroutput["left behind"] = left
+        config.workeroutput["left open"] = clients
         return
     left |= config.stash.get(_LEFT_BY_WORKERS, {})
-    if left:
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.section("processes left behind", red=True)
-            for pid, command in left.items():
-                reporter.line(f"{pid}: {command[:300]}")
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    clients += config.stash.get(_OPEN_IN_WORKERS, [])
+    _report(session, "processes left behind", [f"{pid}: {command[:300]}" for pid, command in left.items()])
+    _report(session, "clients left open", clients)
+
+
+def _report(session: pytest.Session, title: str, lines: list[str]) -> None:
+    """Fail the run if there are lines, and print them."""
+    if not lines:
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.section(title, red=True)
+        for line in lines:
+            reporter.line(line)
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """A process of pytest-xdist has ended: keep its leftovers."""
-    node.config.stash.setdefault(_LEFT_BY_WORKERS, {}).update(getattr(node, "workeroutput", {}).get("left behind", {}))
+    output = getattr(node, "workeroutput", {})
+    node.config.stash.setdefault(_LEFT_BY_WORKERS, {}).update(output.get("left behind", {}))
+    node.config.stash.setdefault(_OPEN_IN_WORKERS, []).extend(output.get("left open", []))
 
 
 def _left_children() -> dict[int, str]:

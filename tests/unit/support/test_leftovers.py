@@ -1,4 +1,4 @@
-"""A test that leaves a thread behind fails, and so does a run that leaves a process behind."""
+"""A test that leaves a thread behind fails, and so does a run that leaves a process or an open client behind."""
 
 from __future__ import annotations
 
@@ -50,6 +50,30 @@ def test_a_process_left_behind_fails_the_run(run: pytest.Pytester) -> None:
     result = _result(run)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*processes left behind*", "*time.sleep(20)*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n", "1")], ids=["alone", "in a process"])
+def test_a_client_left_open_fails_the_run_with_the_place_where_it_was_made(
+    workers: tuple[str, ...], run: pytest.Pytester
+) -> None:
+    run.makepyfile(
+        """
+        from pyconsumer import KafkaAdminClient, KafkaProducer
+
+        def test_bad():
+            global admin
+            admin = KafkaAdminClient(bootstrap_servers="127.0.0.1:1", client_id="forgotten")
+
+        def test_good():
+            with KafkaProducer(bootstrap_servers="127.0.0.1:1"):
+                pass
+        """
+    )
+    result = run.runpytest_subprocess("-p", "tests.conftest", *workers, timeout=60)
+    result.assert_outcomes(passed=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert [line for line in result.outlines if "forgotten" in line and "::test_bad" in line], result.outlines
+    assert not [line for line in result.outlines if line.startswith("producer")]
 
 
 def test_a_clean_run_passes(run: pytest.Pytester) -> None:
