@@ -6,6 +6,10 @@
 * Protobuf: the path of the message type follows, as a list of indexes in the file. It is written in zigzag varints, the
   count first. A single 0 stands for the path ``[0]``.
 
+Some writers leave that path out. A message begins with a tag, which is 8 or more. So a first byte below 8 is a path.
+From 8 on it is a path of four or more indexes, or a message without a path. If the bytes are a whole message as well,
+that is an error, since no reader can tell.
+
 A reader takes the header if there is one, otherwise the prefix. Source: Confluent's wire format
 (docs.confluent.io, "Serdes overview"), and the bytes of confluent-kafka 2.16.
 
@@ -27,6 +31,7 @@ __all__ = [
     "Framed",
     "header_name",
     "looks_like_apicurio",
+    "may_begin_message",
     "read_framed",
     "read_indexes",
     "with_header",
@@ -47,6 +52,8 @@ _NO_PATH: Final = (
     ". If the message follows the id at once, as kafkajs writes it, read it with a schema.id.deserializer: see"
     ' docs/schemas.md, "Values without a path"'
 )
+#: The least tag of Protobuf: the field 1, as a varint.
+_LEAST_TAG: Final = 8
 _MOST_ID: Final = (1 << 32) - 1
 #: AWS Glue: a version byte 3, a compression byte (0: none, 5: zlib) and 16 bytes of a UUID.
 _GLUE_BYTES: Final = 18
@@ -93,7 +100,8 @@ def read_framed(
         zigzag: False reads that path as it was written before 2021.
 
     Raises:
-        SchemaFramingError: there is no id. The message has the first bytes, and names another registry's framing.
+        SchemaFramingError: there is no id, or a path that may be a message. The text has the first bytes, and names
+            another registry's framing.
     """
     view = memoryview(data)
     found = _last_header(headers, header_name(field)) if headers else None
@@ -109,8 +117,25 @@ def read_framed(
     schema_id, guid, rest = _read_id(view, f"the {field}")
     if protobuf:
         indexes, used = read_indexes(rest, zigzag=zigzag)
+        if may_begin_message(rest[0]):
+            _refuse_message(rest, indexes)
         return Framed(schema_id, guid, indexes, rest[used:])
     return Framed(schema_id, guid, (), rest)
+
+
+def may_begin_message(byte: int) -> bool:
+    """Return whether the first byte of a path may as well be that of a message. No short path has such a byte."""
+    return byte >= _LEAST_TAG
+
+
+def _refuse_message(rest: memoryview, indexes: tuple[int, ...]) -> None:
+    from pyconsumer.protocol.protobuf.files import is_message  # which other formats do without
+
+    if is_message(bytes(rest)):
+        raise SchemaFramingError(
+            f"the bytes after the id are the path {list(indexes)} of a message type and a message, or a message alone"
+            f"{_NO_PATH}"
+        )
 
 
 def _read_id(view: memoryview, place: str) -> tuple[int | None, UUID | None, memoryview]:

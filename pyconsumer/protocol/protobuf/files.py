@@ -30,6 +30,7 @@ __all__ = [
     "first_message_name",
     "is_built_in",
     "is_descriptor",
+    "is_message",
     "message_class",
     "message_path",
     "parse_file",
@@ -51,6 +52,18 @@ def is_descriptor(text: str) -> bool:
 def is_built_in(name: str) -> bool:
     """Return whether a file is one that registries do not keep."""
     return name.startswith(_BUILT_IN)
+
+
+def is_message(data: bytes) -> bool:
+    """Return whether bytes are a message of some type: a sequence of fields."""
+    from google.protobuf.empty_pb2 import Empty
+    from google.protobuf.message import DecodeError
+
+    try:
+        Empty.FromString(data)
+    except DecodeError:
+        return False
+    return True
 
 
 class ProtoFile:

@@ -4,23 +4,33 @@
    in the value names. The schema of a value is fetched for its format and its rules alone.
 2. Without a class, the columns are those of the first message type of the latest schema. A value of a message type with
    another full name is an error of its row. Fields are matched by their numbers, as all readers of Protobuf do.
+
+Programs know nothing of values without a path (see :mod:`pyconsumer.schemas.wire`). If a program takes a path that such
+a value may begin with, the first byte of each path is looked at, and the doubtful values are judged before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.errors import SerializationError
+from pyconsumer.protocol.avro._pure_columns import Odd
 from pyconsumer.protocol.avro.layout import Layout, make_layout
 from pyconsumer.protocol.protobuf.coder import message_program
 from pyconsumer.protocol.protobuf.column_plan import message_plan, message_schema
 from pyconsumer.protocol.protobuf.files import message_path
-from pyconsumer.schemas.columns import FramedSide, TypedColumns, found_or_error
+from pyconsumer.protocol.records.columns import BinaryColumn
+from pyconsumer.schemas.columns import FramedSide, TypedColumns, found_or_error, row_bytes
+from pyconsumer.schemas.errors import SchemaFramingError
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.protobuf.parsing import parse_with_references
 from pyconsumer.schemas.subjects import MessageField
-from pyconsumer.schemas.wire import header_name, read_framed
+from pyconsumer.schemas.wire import header_name, may_begin_message, read_framed, write_indexes
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.records.columns import HeaderColumn
 
 __all__ = ["ANY_PATH", "ProtobufColumns", "ProtobufSide", "path_of"]
 
@@ -115,6 +125,21 @@ class ProtobufSide(FramedSide):
         self._plan = message_plan(reader, self.layout)
         self._bare = message_program(self._plan)
         self._by_path: dict[tuple[int, ...], Any] = {}
+        self._judges_paths = False  # a program takes a path that a value without one may begin with
+
+    def prepare(
+        self, decoder: Any, column: BinaryColumn, headers: HeaderColumn | None, count: int
+    ) -> tuple[Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
+        """Do as the base, and refuse the rows that may have no path."""
+        programs, odd, limit, stop = super().prepare(decoder, column, headers, count)
+        if self._judges_paths:
+            for row in _doubtful_rows(decoder, column, limit):
+                if row not in odd:
+                    try:
+                        self._framing(row_bytes(column, row) or b"", None)
+                    except SchemaFramingError as error:
+                        odd[row] = Odd(error, 0)
+        return programs, odd, limit, stop
 
     def _framing(self, data: bytes, header: bytes | None) -> tuple[Any, int, tuple[int, ...]]:
         headers = None if header is None else [(header_name(self._field), header)]
@@ -139,4 +164,22 @@ class ProtobufSide(FramedSide):
         program = self._by_path.get(found)
         if program is None:
             program = self._by_path[found] = message_program(self._plan, found, zigzag=self._zigzag)
+            if found == ANY_PATH or may_begin_message(write_indexes(found, zigzag=self._zigzag)[0]):
+                self._judges_paths = True
         return program
+
+
+def _doubtful_rows(decoder: Any, column: BinaryColumn, count: int) -> Iterator[int]:
+    """Return the rows that have an id of four bytes, and a path that a message may begin with."""
+    # One byte later, a row is the first byte of its id, which is 0 almost always, and a number that ends with the path.
+    # The last row with bytes would end behind the data, so it is not scanned.
+    last = bisect_left(column.offsets, column.offsets[count], 0, count) - 1
+    if last < 0:
+        return
+    later = BinaryColumn(column.offsets, memoryview(column.data)[1:], column.bitmap, column.null_count)
+    found = decoder.scan_column(later, last, {})
+    is_any = any(may_begin_message(number & 0xFF) for number in found.missing)
+    for row in range(last + 1) if is_any else (*found.odd, last):
+        start, end = column.offsets[row], column.offsets[row + 1]
+        if end - start > 5 and column.data[start] == 0 and may_begin_message(column.data[start + 5]):
+            yield row

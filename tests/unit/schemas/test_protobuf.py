@@ -25,12 +25,53 @@ from pyconsumer.schemas import (
     SchemaReference,
     SerializationContext,
     header_schema_id_serializer,
+    prefix_schema_id_deserializer,
 )
 from pyconsumer.schemas.protobuf import parsing
 from tests.support.fake_registry import FakeRegistry
 from tests.support.proto_files import CUSTOMER, SHOP, compiled, shop, shop_class
 
 VALUE = SerializationContext("orders", MessageField.VALUE)
+#: A customer, and as well a path of five indexes before an empty message.
+LOOKS_LIKE_A_PATH = b"\x0a\4bdfh"
+#: It has types at the paths [0, 0, 0, 0] and [1, 5, 0, 5].
+DEEP = f"""
+syntax = "proto3"; package deep;
+message A {{ message B {{ message C {{ message D {{ string s = 1; }} }} }} }}
+message E {{
+  {"".join(f"message N{number} {{}}" for number in range(5))}
+  message F {{
+    message G {{
+      {"".join(f"message N{number} {{}}" for number in range(5))}
+      message H {{ string s = 1; }}
+    }}
+  }}
+}}
+"""
+
+
+def columns_of(deserializer: ProtobufDeserializer, rows: list[bytes | None]) -> list[Any]:
+    """Return the first column of some values, and in the place of a refused one a part of the reason."""
+    side = deserializer.columns("value")
+    side.settle(["orders"])
+    found = side.select(None)
+    column = BinaryColumn.of(rows)
+    decoder = ColumnsDecoder(found.layout.columns)
+    while True:
+        programs, odd, _, stop = found.prepare(decoder, column, None, len(rows))
+        if stop is None:
+            break
+        assert isinstance(stop, PendingError)
+        wait([stop.arrival], 10)  # type: ignore[list-item]
+    used, bad = decoder.append_column(column, len(rows), programs, odd)
+    assert used == len(rows)
+    values = decoder.finish()[1]
+    ends, data = memoryview(values.ends).cast("i"), bytes(values.data)
+    strings: list[Any] = [None if row is None else data[ends[at] : ends[at + 1]] for at, row in enumerate(rows)]
+    for one in bad:
+        text = str(one.plan) if isinstance(one.plan, Exception) else ""
+        strings[one.row] = next((part for part in ("or a message alone", "begin") if part in text), "")
+    return strings
 
 
 @pytest.fixture
@@ -241,6 +282,58 @@ class TestDeserializer:
         found = ProtobufDeserializer(kind, {"schema.id.deserializer": without_a_path}, registry)
         if b"alice" in message or not message:
             assert found(value, VALUE).SerializeToString() == message
+
+    @pytest.mark.parametrize("is_given", [True, False])
+    @pytest.mark.parametrize("own", [{}, {"schema.id.deserializer": prefix_schema_id_deserializer}])
+    def test_a_message_without_a_path_that_looks_like_one_is_an_error(
+        self, registry: FakeRegistry, is_given: bool, own: dict[str, Any]
+    ) -> None:
+        registry.add("a", Schema(compiled(CUSTOMER).base64, "PROTOBUF"))
+        kind = compiled(CUSTOMER).message((0,)) if is_given else None
+        for prefix in (b"\0\0\0\0\1", b"\1" + bytes(15) + b"\1"):
+            with pytest.raises(SchemaFramingError, match=r"path \[2, 49, 50, 51, 52\] .* \"Values without a path\""):
+                ProtobufDeserializer(kind, own, registry)(prefix + LOOKS_LIKE_A_PATH, VALUE)
+        record = SimpleNamespace(topic="orders", headers=[])
+        bound = ProtobufDeserializer(kind, own, registry).bind("value")
+        with pytest.raises(SchemaFramingError, match="or a message alone"):
+            bound.of_record(record, b"\0\0\0\0\1" + LOOKS_LIKE_A_PATH)
+
+    @pytest.mark.parametrize("is_given", [True, False])
+    @pytest.mark.parametrize("conf", [{}, {"use.deprecated.format": True}])
+    @pytest.mark.parametrize("path", [(0, 0, 0, 0), (1, 5, 0, 5)])
+    def test_a_long_path_is_read(
+        self, registry: FakeRegistry, is_given: bool, conf: dict[str, Any], path: tuple[int, ...]
+    ) -> None:
+        file = compiled(DEEP)
+        kind = file.message(path)
+        for text in ("", "hello"):
+            data = ProtobufSerializer(kind, registry, conf)(kind(s=text), VALUE)
+            found = ProtobufDeserializer(kind if is_given else None, conf, registry)(data, VALUE)
+            assert (found.DESCRIPTOR.full_name, found.s) == (kind.DESCRIPTOR.full_name, text)
+
+    @pytest.mark.parametrize("with_registry", [True, False])
+    def test_columns_refuse_a_message_without_a_path_that_looks_like_one(
+        self, registry: FakeRegistry, with_registry: bool
+    ) -> None:
+        kind = compiled(CUSTOMER).message((0,))
+        low = registry.add("a", Schema(compiled(CUSTOMER).base64, "PROTOBUF"))
+        prefix = b"\0" + low.to_bytes(4, "big")
+        rows = [
+            prefix + b"\0\x0a\1x",
+            prefix + LOOKS_LIKE_A_PATH,
+            None,
+            prefix + b"\2\2\x0a\1y",
+            prefix,
+            prefix + b"\x08\0\0\0\0\x0a\1z",  # no message: it has a field 0
+            b"{}",
+        ]
+        deserializer = ProtobufDeserializer(kind, None, registry if with_registry else None)
+        assert columns_of(deserializer, rows) == [b"x", "or a message alone", None, b"y", "", b"z", "begin"]
+        for rows in ([], [None], [prefix + LOOKS_LIKE_A_PATH], [prefix + LOOKS_LIKE_A_PATH, None]):
+            assert columns_of(deserializer, rows) == [row and "or a message alone" for row in rows]
+        if not with_registry:  # an id of more than 24 bits
+            rows = [b"\0\xff" + bytes(3) + rest for rest in (b"\0\x0a\1x", LOOKS_LIKE_A_PATH, b"\2\2\x0a\1y")]
+            assert columns_of(deserializer, rows) == [b"x", "or a message alone", b"y"]
 
     def test_a_rule_for_reading_is_an_error(self, registry: FakeRegistry) -> None:
         rule = Rule("mask", mode="READ", type="CEL")  # type: ignore[arg-type]

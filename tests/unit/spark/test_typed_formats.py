@@ -267,6 +267,21 @@ class TestProtobuf:
         with pytest.raises(ConfigurationError, match=r"no message type 'shop\.None'"):
             type_of(self.OPTIONS | {"value.message": "shop.None"})
 
+    @pytest.mark.parametrize("given", [False, True])
+    def test_a_message_without_a_path_that_looks_like_one(self, registry: FakeRegistry, given: bool) -> None:
+        """The path of the type in question has four indexes, which a message may begin with."""
+        many = "".join(f"message N{number} {{}}" for number in range(5))
+        text = f"""
+        syntax = "proto3"; message A {{}}
+        message E {{ {many} message F {{ message G {{ {many} message H {{ string s = 1; }} }} }} }}"""
+        number = registry.add("orders-value", Schema(text, "PROTOBUF"))
+        prefix = b"\0" + number.to_bytes(4, "big")
+        options = self.OPTIONS | {"value.message": "E.F.G.H"} | ({"value.schema": text} if given else {})
+        path = b"\x08\2\x0a\0\x0a"
+        found = read(options, prefix + path + b"\x0a\5hello", prefix + path + b"\x08\1\x0a\5hello", None)
+        assert found["value"].to_pylist() == ([{"s": "hello"}, None, None])
+        assert stages(found) == [None, ("framing", None), None]
+
     @pytest.mark.parametrize("form", ["text", "file", "set"])
     def test_all_types_are_written_and_read_again(self, form: str) -> None:
         file = compiled(ALL_TYPES)
