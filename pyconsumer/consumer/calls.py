@@ -349,6 +349,17 @@ class LentConsumer:
         """True if the consumer was closed meanwhile."""
         return self._guard.closed
 
+    def hold_back(self, partitions: Iterable[TopicPartition], is_held_back: bool) -> None:
+        """Read none of these partitions, or read them again. Pauses of the application are apart, and stay.
+
+        Args:
+            partitions: those that are not assigned are left alone.
+            is_held_back: True to hold them back.
+        """
+        with self._guard:
+            for tp in self._subscriptions.assignment() & set(partitions):
+                self._subscriptions.hold_back(tp, is_held_back)
+
     def give_back(self) -> None:
         """Restore the consumer's listener and deserializers."""
         if self.is_listening:

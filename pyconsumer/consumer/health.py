@@ -103,7 +103,7 @@ def consumer_health(delegate: ConsumerDelegate, guard: Guard, activity: Activity
         member_id="" if generation is None else generation.member_id,
         has_assignment=_has_assignment(delegate, group),
         assigned=tuple(sorted(state.topic_partition for state in states)),
-        paused=tuple(sorted(state.topic_partition for state in states if state.paused)),
+        paused=tuple(sorted(state.topic_partition for state in states if state.paused or state.held_back)),
         buffered_bytes=delegate.fetcher.planner.budget.held,
         lag=sum(lags) if lags else None,
         lag_s=max(ages, default=None),
@@ -152,7 +152,7 @@ def _missing(delegate: ConsumerDelegate, now: float) -> tuple[str | None, float]
     leaderless = delegate.fetcher.leaderless
     nodes: dict[int, TopicPartition] = {}
     for state in list(delegate.subscriptions.by_partition.values()):
-        if state.paused:
+        if state.paused or state.held_back:
             continue
         tp = state.topic_partition
         leader = delegate.metadata.leader(tp)

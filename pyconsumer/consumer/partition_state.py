@@ -133,7 +133,7 @@ class TopicPartitionState:
     """State of one assigned partition.
 
     Attributes:
-        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused, not left out of
+        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused or held back, not left out of
             a call, and not about to be revoked. Buffers and errors are not considered.
         position: offset of the next record to return, or None. It moves when records are returned.
         fetch_offset: offset at which the next fetch starts. It is the end of the last scanned batch, so it is ahead of
@@ -172,6 +172,7 @@ class TopicPartitionState:
         "fetch_epoch",
         "fetch_not_before",
         "fetch_offset",
+        "held_back",
         "high_watermark",
         "is_fetchable",
         "lag_marks",
@@ -207,6 +208,7 @@ class TopicPartitionState:
         self.fetch_epoch = fetch_epoch
         self.buffered_fetches = 0
         self.paused = False
+        self.held_back = False
         self.left_out = False
         self.pending_revocation = False
         self.high_watermark = -1
@@ -479,13 +481,18 @@ class TopicPartitionState:
         self.paused = False
         self._update_fetchable()
 
+    def hold_back(self, is_held_back: bool) -> None:
+        """Fetch and return no records while workers have no room for them. The application's pause is apart."""
+        self.held_back = is_held_back
+        self._update_fetchable()
+
     def leave_out(self, is_left_out: bool) -> None:
         """Fetch and return no records while a call reads other partitions alone. The application's pause is apart."""
         self.left_out = is_left_out
         self._update_fetchable()
 
     def _update_fetchable(self) -> None:
-        held = self.paused or self.pending_revocation or self.left_out
+        held = self.paused or self.held_back or self.pending_revocation or self.left_out
         self.is_fetchable = self.state is FetchState.FETCHING and not held
 
     # -- resets and validation ---------------------------------------------------------------------------------------

@@ -397,6 +397,11 @@ class SubscriptionState:
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, state in self._assignment.items() if state.paused}
 
+    def hold_back(self, tp: TopicPartition, is_held_back: bool) -> None:
+        """Fetch and return no records of a partition while workers have no room. Pauses stay as they are."""
+        self.state(tp).hold_back(is_held_back)
+        self.changed[tp] = None
+
     def leave_out_all_but(self, partitions: Collection[TopicPartition]) -> None:
         """Fetch and return records of these partitions alone, until :meth:`leave_out_none`. Pauses stay as they are."""
         for tp, state in self._assignment.items():

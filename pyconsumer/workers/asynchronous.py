@@ -16,6 +16,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -47,6 +48,8 @@ _log = logging.getLogger("pyconsumer.workers")
 
 #: Longest time for a function to end that was cancelled (seconds).
 _CANCEL_S: Final = 5.0
+#: The workers whose function runs, also in the tasks that it begins.
+_works_for: ContextVar[AsyncWorkers | None] = ContextVar("works_for", default=None)
 
 
 class AsyncWorkers(WorkersBase):
@@ -229,6 +232,7 @@ class AsyncWorkers(WorkersBase):
     # -- one record ----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
+        _works_for.set(self)
         schedule, timeout, handle, me = self._schedule, self._timeout, self._handle, object()
         is_plain = all(each is None for each in (self._batch, self._deserialization, self._producer, timeout))
         while True:
@@ -420,7 +424,8 @@ class AsyncWorkers(WorkersBase):
             self._commit_failed(error)
 
     async def _wait_running(self, partitions: Collection[TopicPartition] | None, seconds: float) -> bool:
-        return await self._until(lambda: not self._schedule.running(partitions), seconds)
+        own = _works_for.get() is self  # the function itself has called us, by close() or unsubscribe()
+        return await self._until(lambda: self._schedule.running(partitions) <= own, seconds)
 
     async def _finish(self, workers: list[asyncio.Task[None]], *, at_once: bool) -> None:
         """Wait for running records, commit, and seek back to the unfinished ones."""

@@ -393,6 +393,8 @@ class Workers(WorkersBase):
             self._commit_failed(error)
 
     def _wait_running(self, partitions: Collection[TopicPartition] | None, seconds: float) -> bool:
+        if self._run_in == "inline":  # what runs is the function that has called us, by close() or unsubscribe()
+            return not self._schedule.running(partitions)
         return self._schedule.wait_running(partitions, seconds)
 
     def _finish(self, pool: Pool) -> None:

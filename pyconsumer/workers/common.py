@@ -8,9 +8,10 @@ Rules
 3. Before partitions are revoked, their running records are waited for (``on_revoke="wait"``), at most for
    ``revoke_timeout_ms``. Then their finished offsets are committed, and the partitions are dropped. Results that come
    later are ignored. ``"abandon"`` does not wait.
-4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls
-   continue, so the member stays in its group however slow the function is. While fewer than ``concurrency`` records
-   can be in work, because of their order, each partition has its part of the room (:mod:`.parts`).
+4. Records are polled only as far as there is room for them. Without room the partitions are held back, and polls
+   continue, so the member stays in its group however slow the function is. The user's pauses are apart, and stay. While
+   fewer than ``concurrency`` records can be in work, because of their order, each partition has its part of the room
+   (:mod:`.parts`).
 5. The user's rebalance listener is called, too. For revoked and lost partitions it comes after the workers, when their
    records are finished and committed. For assigned partitions it comes first, so it may seek.
 6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose
@@ -31,7 +32,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final, NamedTuple, TypedDict
 
-from pyconsumer.clock import seconds_of
 from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.records import ConsumerRecords
@@ -56,7 +56,7 @@ from pyconsumer.workers.dead_letters import DeadLetters, Letter, safe_text
 from pyconsumer.workers.parts import Parts
 from pyconsumer.workers.results import ProducerRecord, check_producer, records_of
 from pyconsumer.workers.schedule import Schedule, Task
-from pyconsumer.workers.settings import Batch, OnRevoke, Order, Retry, check_choice, check_count
+from pyconsumer.workers.settings import Batch, OnRevoke, Order, Retry, check_choice, check_count, check_time
 from pyconsumer.workers.share_schedule import ShareBatchSchedule, ShareSchedule
 from pyconsumer.workers.share_work import ShareWork
 from pyconsumer.workers.steps import CallSteps
@@ -221,7 +221,7 @@ class WorkersBase:
         self._concurrency = self._at_once = check_count(concurrency, "concurrency")
         self._retry = retry or Retry()
         self._dead_letters = dead_letters
-        self._timeout = None if timeout_ms is None else seconds_of(timeout_ms)
+        self._timeout = None if timeout_ms is None else check_time(timeout_ms, "timeout_ms")
         self._most_records = (
             self._usual_buffer(int(config.max_poll_records))
             if max_buffered is None
@@ -229,11 +229,11 @@ class WorkersBase:
         )
         self._most_bytes = check_count(max_buffered_bytes, "max_buffered_bytes")
         self._waits = on_revoke == "wait"
-        longest = min(_LONGEST_REVOKE_WAIT_MS, config.max_poll_interval_ms / 2)
-        self._revoke_timeout = seconds_of(
-            longest if revoke_timeout_ms is None else min(revoke_timeout_ms, config.max_poll_interval_ms / 2)
+        revoke_timeout = check_time(
+            _LONGEST_REVOKE_WAIT_MS if revoke_timeout_ms is None else revoke_timeout_ms, "revoke_timeout_ms"
         )
-        self._close_timeout = seconds_of(close_timeout_ms, "close_timeout_ms")
+        self._revoke_timeout = min(revoke_timeout, config.max_poll_interval_ms / 2000)
+        self._close_timeout = check_time(close_timeout_ms, "close_timeout_ms")
         self._commit_interval = math.inf if self._is_share else config.auto_commit_interval_ms / 1000
         if exactly_once:
             self._commit_interval = min(self._commit_interval, LONGEST_INTERVAL_S)
@@ -245,9 +245,9 @@ class WorkersBase:
         self._lent: LentConsumer | None = None
         self._share: ShareWork | None = None  # with a share consumer
         self._pause: Callable[[float], Any] = time.sleep
-        self._paused: set[TopicPartition] = set()
+        self._held_back: set[TopicPartition] = set()
         self._parts = Parts(self._most_records)
-        self._paused_stopped: set[TopicPartition] = set()
+        self._held_back_stopped: set[TopicPartition] = set()
         self._dead = 0
         self._began = 0.0
         self._next_commit = 0.0
@@ -413,21 +413,22 @@ class WorkersBase:
         return min(_POLL_MS, self._before_commit_s * 1000)
 
     def _apply_room(self, room: int) -> int:
-        """Pause the partitions without room, resume them with room. Return how many records may be polled."""
-        consumer = self._consumer
+        """Hold back the partitions without room, and no others. Return how many records may be polled."""
+        consumer, lent = self._consumer, self._lent
         if self._share is not None:
             self._share.before_poll(is_full=not room)
             return _ALL_ACQUIRED if room else 0
+        assert lent is not None
         left_out, most = self._plan() if room else (consumer.assignment(), 0)
         self._parts.poll_begins(leaves_out=bool(room and left_out))
-        resumed = self._paused - left_out
+        resumed = self._held_back - left_out
         if resumed:
-            consumer.resume(*(resumed & consumer.assignment() - set(self._schedule.stopped())))
-            self._paused -= resumed
-        if left_out:
-            fresh = left_out - consumer.paused()
-            consumer.pause(*fresh)
-            self._paused |= fresh
+            lent.hold_back(resumed - self._schedule.stopped().keys(), False)
+            self._held_back -= resumed
+        fresh = left_out - self._held_back
+        if fresh:
+            lent.hold_back(fresh, True)
+            self._held_back |= fresh
         return min(room, most, int(consumer.config.max_poll_records))
 
     def _plan(self) -> tuple[set[TopicPartition], int]:
@@ -439,7 +440,7 @@ class WorkersBase:
         if held is None:
             return set(), self._most_records
         consumer = self._consumer
-        return self._parts.plan(held, consumer.assignment() - (consumer.paused() - self._paused), now)
+        return self._parts.plan(held, consumer.assignment() - consumer.paused(), now)
 
     def _take_in(self, found: ConsumerRecords[Any, Any]) -> None:
         """Take over the result of a poll.
@@ -475,15 +476,15 @@ class WorkersBase:
                 self._polled[tp] = [poll for poll in polls if poll[0] > found.offset]
 
     def _stop_reading_stopped(self) -> bool:
-        """Pause stopped partitions. Return True if no other one is left."""
+        """Hold back stopped partitions. Return True if no other one is left."""
         stopped = set(self._schedule.stopped())
         if not stopped:
             return False
         assigned: set[TopicPartition] = self._consumer.assignment()
-        fresh = (stopped & assigned) - self._consumer.paused()
-        if fresh:
-            self._consumer.pause(*fresh)
-            self._paused_stopped |= fresh
+        fresh = (stopped & assigned) - self._held_back_stopped
+        if fresh and self._lent is not None:
+            self._lent.hold_back(fresh, True)
+            self._held_back_stopped |= fresh
         return bool(assigned) and assigned <= stopped
 
     def _is_without_partition(self, assigned: Collection[TopicPartition]) -> bool:
@@ -549,9 +550,8 @@ class WorkersBase:
 
     def _warn_of_running(self, partitions: Collection[TopicPartition]) -> None:
         _log.warning(
-            "records of %s still run after %d ms: the next owner processes them, too",
+            "records of %s still run, and are not waited for any longer: the next owner processes them, too",
             sorted(map(str, partitions)),
-            self._revoke_timeout * 1000,
         )
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
@@ -561,11 +561,11 @@ class WorkersBase:
             self._transactions.drop(partitions)
         for tp in partitions:
             self._polled.pop(tp, None)
-        self._paused.difference_update(partitions)
-        self._paused_stopped.difference_update(partitions)
+        self._held_back.difference_update(partitions)
+        self._held_back_stopped.difference_update(partitions)
 
     def _go_back(self) -> None:
-        """Seek back to the unfinished records, and resume the partitions that were paused. The work has ended."""
+        """Seek back to the unfinished records, and hold back no partition. The work has ended."""
         consumer, schedule = self._consumer, self._schedule
         if self._share is not None:
             schedule.forget_all()
@@ -579,9 +579,10 @@ class WorkersBase:
         for tp, first in firsts.items():
             if tp in assigned:
                 consumer.seek(tp, first)
-        consumer.resume(*((self._paused | self._paused_stopped) & assigned))
-        self._paused.clear()
-        self._paused_stopped.clear()
+        if self._lent is not None:
+            self._lent.hold_back(self._held_back | self._held_back_stopped, False)
+        self._held_back.clear()
+        self._held_back_stopped.clear()
         schedule.forget_all()  # a task that still runs is of no more concern
 
     # -- steps that wait -----------------------------------------------------------------------------------------------

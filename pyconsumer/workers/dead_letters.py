@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -55,6 +56,10 @@ def safe_text(error: BaseException) -> str:
         return f"(no text: {type(failure).__name__})"
 
 
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
 class DeadLetters(DeadLetterSink):
     """Sends records that failed to a topic.
 
@@ -76,7 +81,9 @@ class DeadLetters(DeadLetterSink):
     """
 
     def __init__(self, producer: Any, topic: str, *, attempts: int = 3) -> None:
-        config = producer.config
+        config: Any = getattr(producer, "config", None)
+        if not hasattr(config, "acks"):
+            raise ConfigurationError(f"dead letters need a KafkaProducer or an AsyncKafkaProducer, not {producer!r}")
         if config.acks not in (-1, "all"):
             raise ConfigurationError(
                 f'dead letters need a producer with acks="all", not {config.acks!r}: a record counts as finished when '
@@ -121,7 +128,7 @@ class DeadLetters(DeadLetterSink):
         Returns:
             A future that is done when the broker has acknowledged the letter. It has the error if that failed.
         """
-        return self.begin_letter(self.of_error(error, error.timestamp))
+        return self.begin_letter(self.of_error(error, _now_ms()))
 
     def begin_letter(self, letter: Letter) -> Future[None]:
         """Begin to send a letter. The future is that of :meth:`begin`."""
@@ -168,7 +175,7 @@ class DeadLetters(DeadLetterSink):
         Raises:
             KafkaError: it could not be sent.
         """
-        self.deliver(self.of_error(error, error.timestamp))
+        self.deliver(self.of_error(error, _now_ms()))
 
     def deliver(self, letter: Letter) -> None:
         """Send a letter, and wait until the broker has acknowledged it.

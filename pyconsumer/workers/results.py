@@ -99,6 +99,9 @@ def check_producer(producer: Any, dead_letters: DeadLetters | None, *, on_loop: 
     Raises:
         ConfigurationError: it does not fit.
     """
+    if producer is not None and not hasattr(getattr(producer, "config", None), "acks"):
+        wanted = "an AsyncKafkaProducer" if on_loop else "a KafkaProducer"
+        raise ConfigurationError(f"the producer of these workers must be {wanted}, not {producer!r}")
     if exactly_once:
         if producer is None or producer.config.transactional_id is None:
             raise ConfigurationError("exactly_once needs a producer with a transactional_id")

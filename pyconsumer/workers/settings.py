@@ -20,6 +20,7 @@ __all__ = [
     "RunIn",
     "check_choice",
     "check_count",
+    "check_time",
     "is_coroutine_function",
 ]
 
@@ -39,6 +40,18 @@ def check_count(value: object, name: str) -> int:
     if number is None or number < 1:
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
     return number
+
+
+def check_time(value: Any, name: str) -> float:
+    """Return a time in ms as seconds.
+
+    Raises:
+        ConfigurationError: it is no number, or negative.
+    """
+    try:
+        return seconds_of(value, name)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def check_choice(value: object, name: str, choices: tuple[object, ...]) -> None:
@@ -82,11 +95,8 @@ class Retry:
 
     def __post_init__(self) -> None:
         check_count(self.attempts, "attempts")
-        try:
-            seconds_of(self.backoff_ms, "backoff_ms")
-            seconds_of(self.max_backoff_ms, "max_backoff_ms")
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(str(error)) from None
+        check_time(self.backoff_ms, "backoff_ms")
+        check_time(self.max_backoff_ms, "max_backoff_ms")
         if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
             raise ConfigurationError(f"jitter must be a number from 0 to 1, not {self.jitter!r}")
         if not isinstance(self.give_up_on, tuple) or not all(
@@ -144,10 +154,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         check_count(self.max, "max")
-        try:
-            seconds_of(self.wait_ms, "wait_ms")
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(str(error)) from None
+        check_time(self.wait_ms, "wait_ms")
         check_choice(self.form, "form", ("list", "arrow"))
         if self.form == "arrow":
             from pyconsumer.consumer.arrow import arrow_columns

@@ -15,6 +15,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import KafkaError
 from pyconsumer.workers import AsyncWorkers, DeadLetters, Workers, replay
+from tests.behaviour.worker_support import committed_of
 from tests.support.cluster import Cluster
 
 
@@ -35,11 +36,16 @@ class HeldLetters(DeadLetters):
         await super().deliver_async(letter)
 
 
+#: The time of the first record. Its failure is later.
+LONG_AGO_MS = 1_700_000_000_000
+
+
 def fill(cluster: Cluster, topic: str) -> None:
     """Send five records to partition 0, of which the third is no JSON."""
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for n in range(5):
-            producer.send(topic, b"{" if n == 2 else b"%d" % n, key=b"key", partition=0)
+            value = b"{" if n == 2 else b"%d" % n
+            producer.send(topic, value, key=b"key", partition=0, timestamp_ms=LONG_AGO_MS + n)
 
 
 async def read(consumer: AsyncKafkaConsumer[Any, Any], seen: list[int], count: int) -> None:
@@ -50,7 +56,10 @@ async def read(consumer: AsyncKafkaConsumer[Any, Any], seen: list[int], count: i
 
 def letters_of(cluster: Cluster, topic: str) -> list[tuple[bytes | None, bytes | None, str]]:
     with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as reader:
-        found = reader.poll(timeout_ms=10_000).records()
+        found = list(reader.poll(timeout_ms=10_000).records())
+    for one in found:
+        failed_at = int(dict(one.headers)["dead-letter.first-failure"])
+        assert time.time() - 600 < failed_at / 1000 <= time.time(), "it is not the time of the record"
     return [(one.key, one.value, dict(one.headers)["dead-letter.offset"].decode()) for one in found]
 
 
@@ -100,6 +109,38 @@ def test_a_blocking_consumer_sends_dead_letters(cluster: Cluster, topic: str, ma
             seen += [record.value for record in consumer.poll(timeout_ms=1000).records()]
     assert seen == [0, 1, 3, 4]
     assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
+
+
+@pytest.mark.parametrize("how", ["threads", "inline", "tasks"])
+def test_workers_send_the_dead_letters_of_their_consumer(
+    cluster: Cluster, topic: str, make_topic: Any, group_id: str, how: Any
+) -> None:
+    fill(cluster, topic)
+    dead = make_topic(1)
+    seen: list[int] = []
+    settings = {**settings_of(cluster), "group_id": group_id, "enable_auto_commit": False}
+
+    def handle(record: Any) -> None:
+        seen.append(record.value)
+
+    async def run() -> None:
+        async with (
+            AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+            AsyncKafkaConsumer(topic, **settings, on_record_error=DeadLetters(producer, dead)) as consumer,
+        ):
+            await AsyncWorkers(consumer, handle).run(until_caught_up=True)
+
+    if how == "tasks":
+        asyncio.run(run())
+    else:
+        with (
+            KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+            KafkaConsumer(topic, **settings, on_record_error=DeadLetters(producer, dead)) as consumer,
+        ):
+            Workers(consumer, handle, run_in=how).run(until_caught_up=True)
+    assert seen == [0, 1, 3, 4]
+    assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
+    assert committed_of(cluster, group_id, topic, 1) == 5
 
 
 def test_a_poll_keeps_its_deadline_and_the_position_until_the_letter_is_acknowledged(

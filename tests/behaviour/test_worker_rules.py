@@ -19,6 +19,7 @@ from pyarrow import feather
 
 from pyconsumer import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, stop_on_signals
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, Retry, Workers
 from tests.behaviour.worker_support import committed_of, fill, settings_of, work
 from tests.support.cluster import Cluster
@@ -263,6 +264,92 @@ def test_few_keys_of_several_partitions_are_in_work_at_once(
     assert Counter(done) == {0: count, 1: count}
     assert min(Counter(done[:count]).get(partition, 0) for partition in (0, 1)) > count / 8, Counter(done[:count])
     assert committed_of(cluster, group_id, topic, 2) == 2 * count
+
+
+@pytest.mark.parametrize("how", ["inline", "tasks"])
+def test_a_partition_that_the_function_pauses_stays_paused(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str
+) -> None:
+    """The workers hold it back at that moment, because their room is full, and read the other one later."""
+    topic, count = make_topic(2), 30
+    paused, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(2 * count):
+            producer.send(topic, b"v", partition=n % 2)
+    settings = settings_of(cluster, group_id, max_poll_records=10)
+    more: dict[str, Any] = {"order": "partition", "concurrency": 1, "max_buffered_bytes": 1}
+    seen = Counter[int]()
+    used: list[Any] = []
+
+    def handle(record: Any) -> None:
+        consumer, workers = used
+        seen[record.partition] += 1
+        if seen.total() == 5:
+            consumer.pause(paused)
+        if seen[other.partition] == count:
+            workers.stop()
+
+    async def handle_later(record: Any) -> None:
+        if not seen:
+            await asyncio.sleep(0.3)  # a turn of the workers, who have no room then
+        handle(record)
+
+    def handle_slowly(record: Any) -> None:
+        if not seen:
+            time.sleep(0.3)
+        handle(record)
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings) as consumer:
+            workers = AsyncWorkers(consumer, handle_later, **more)
+            used.extend((consumer, workers))
+            await workers.run()
+            assert consumer.paused() == {paused}
+
+    if how == "tasks":
+        asyncio.run(run())
+    else:
+        with KafkaConsumer(topic, **settings) as consumer:
+            workers = Workers(consumer, handle_slowly, run_in="inline", **more)
+            used.extend((consumer, workers))
+            workers.run()
+            assert consumer.paused() == {paused}
+    assert seen[other.partition] == count
+    assert seen[paused.partition] <= 10, "those of the first poll"
+
+
+@pytest.mark.parametrize("how", ["inline", "tasks"])
+@pytest.mark.parametrize("call", ["close", "unsubscribe"])
+def test_a_function_that_closes_the_consumer_ends_the_work_at_once(
+    cluster: Cluster, topic: str, group_id: str, how: str, call: str
+) -> None:
+    """Its own record runs, and must not be waited for."""
+    fill(cluster, topic, 3)
+    settings = settings_of(cluster, group_id, max_poll_interval_ms=3_600_000)
+    more: dict[str, Any] = {"order": "partition", "revoke_timeout_ms": 1_800_000}
+    seen: list[int] = []
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings) as consumer:
+
+            async def handle(record: Any) -> None:
+                seen.append(record.offset)
+                await getattr(consumer, call)()
+
+            await AsyncWorkers(consumer, handle, **more).run()
+
+    def run_inline() -> None:
+        with KafkaConsumer(topic, **settings) as consumer:
+
+            def handle(record: Any) -> None:
+                seen.append(record.offset)
+                getattr(consumer, call)()
+
+            Workers(consumer, handle, run_in="inline", **more).run()
+
+    with pytest.raises(IllegalStateError, match="closed" if call == "close" else "subscribe"):
+        asyncio.run(run()) if how == "tasks" else run_inline()
+    assert seen == [0]
 
 
 # -- tables of Arrow ---------------------------------------------------------------------------------------------------

@@ -369,7 +369,7 @@ def test_records_that_are_not_waited_for_go_to_the_next_owner_and_their_late_res
             thread.join()
         places = [TopicPartition(topic, found[0].partition), TopicPartition(topic, 1 - found[0].partition)]
         assert other.committed(places) == dict(zip(places, (None, 1), strict=True))
-    warnings = [message for message in caplog.messages if "still run after 300 ms" in message]
+    warnings = [message for message in caplog.messages if "still run, and are not waited for any longer" in message]
     assert len(warnings) == (on_revoke == "wait")
 
 

@@ -59,6 +59,11 @@ def test_a_consumer_that_does_not_fit_is_refused(more: Any, problem: str) -> Non
         ({"retry": 5}, "retry must be a Retry, not 5"),
         ({"dead_letters": "dead"}, "dead_letters must be a DeadLetters, not 'dead'"),
         ({"max_buffered": 0}, "max_buffered must be a whole number of at least 1, not 0"),
+        ({"timeout_ms": "1 s"}, "timeout_ms must be a number of milliseconds, not '1 s'"),
+        ({"close_timeout_ms": -1}, "close_timeout_ms must not be negative: -1"),
+        ({"revoke_timeout_ms": -1}, "revoke_timeout_ms must not be negative: -1"),
+        ({"revoke_timeout_ms": "1 s"}, "revoke_timeout_ms must be a number of milliseconds, not '1 s'"),
+        ({"producer": "invoices"}, "the producer of these workers must be a KafkaProducer, not 'invoices'"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(more: Any, problem: str) -> None:
@@ -101,6 +106,12 @@ def test_a_producer_that_loses_dead_letters_is_refused(more: Any, problem: str) 
         KafkaProducer(bootstrap_servers=NOWHERE, **more) as producer,
         pytest.raises(ConfigurationError, match=problem),
     ):
+        DeadLetters(producer, "dead")
+
+
+@pytest.mark.parametrize("producer", [None, "dead"])
+def test_dead_letters_say_what_they_need_instead_of_another_object(producer: Any) -> None:
+    with pytest.raises(ConfigurationError, match="a KafkaProducer or an AsyncKafkaProducer, not"):
         DeadLetters(producer, "dead")
 
 
