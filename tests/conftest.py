@@ -287,7 +287,9 @@ def _left_children() -> dict[int, str]:
 
 
 def _end_spark() -> None:
-    """PySpark's JVM ends when Python does. End it now so that it is not taken for a stray."""
+    """PySpark's JVM and idle clients end when Python does. End them now so that they are not taken for strays."""
+    if cache := sys.modules.get("pyconsumer.spark.client_cache"):
+        cache.close_idle()
     pyspark = sys.modules.get("pyspark")
     gateway = pyspark and pyspark.SparkContext._gateway
     if gateway:

@@ -2,13 +2,14 @@
 
 A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead. So are
 a producer and an admin client after a failure. Few are kept, so that many workers do not hold many connections to each
-broker.
+broker. The end of the process closes them.
 
 State: the idle clients, by options and process. A borrowed client is in no cache. It belongs to its borrower.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyconsumer.producer import KafkaProducer
 
 
-__all__ = ["SparkClient", "borrow", "borrow_admin", "borrow_producer", "connect"]
+__all__ = ["SparkClient", "borrow", "borrow_admin", "borrow_producer", "close_idle", "connect"]
 
 _MOST_IDLE: Final = 4
 
@@ -183,3 +184,18 @@ def borrow_admin(options: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
             _keep_idle(_idle_admins, key, admin, _MOST_IDLE_PRODUCERS)
         else:
             admin.close()
+
+
+@atexit.register
+def close_idle() -> None:
+    """Close the idle clients of this process. It calls this at its end: a driver cannot close them itself."""
+    _close_all(_idle)
+    _close_all(_idle_producers)
+    _close_all(_idle_admins)
+
+
+def _close_all(idle: deque[tuple[int, _Key, _Client]]) -> None:
+    while idle:
+        pid, _, client = idle.popleft()
+        if pid == os.getpid():
+            client.close()

@@ -36,7 +36,7 @@ class OpenClients:
             original(source, *arguments, **options)
             self._places[source] = _place()
 
-        MetricSource.__init__ = made  # type: ignore[method-assign]
+        MetricSource.__init__ = made  # type: ignore[method-assign,assignment]
 
     def close(self) -> None:
         """Note no more."""
