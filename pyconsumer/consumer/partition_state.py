@@ -133,8 +133,8 @@ class TopicPartitionState:
     """State of one assigned partition.
 
     Attributes:
-        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused or held back, not left out of
-            a call, and not about to be revoked. Buffers and errors are not considered.
+        is_fetchable: True if a fetch is allowed: the state is FETCHING, the partition is not paused or held back, not
+            left out of a call, and not about to be revoked. Buffers and errors are not considered.
         position: offset of the next record to return, or None. It moves when records are returned.
         fetch_offset: offset at which the next fetch starts. It is the end of the last scanned batch, so it is ahead of
             the position by the buffered records.

@@ -308,7 +308,7 @@ class WorkersBase:
         found = {}
         schedule = self._schedule
         if isinstance(schedule, ShareSchedule):
-            return {tp: UnfinishedRecord(offset, 0.0) for tp, offset in schedule.unfinished().items()}
+            return {tp: UnfinishedRecord(offset, age * 1000) for tp, (offset, age) in schedule.unfinished().items()}
         for tp, offset in schedule.progress.unfinished().items():
             # The poll that brought it is the first one that ended behind it.
             polls = [polled for end, polled in list(self._polled.get(tp, ())) if end > offset]

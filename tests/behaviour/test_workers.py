@@ -24,6 +24,7 @@ from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.worker_functions import (
     dies_once,
+    raises_late,
     raises_textless,
     raises_unpicklable,
     slow_once,
@@ -440,7 +441,11 @@ def test_a_slow_record_does_not_hold_up_the_records_behind_it_in_its_process(
 
 @pytest.mark.parametrize(
     ("handle", "text"),
-    [(raises_unpicklable, "UnpicklableError: odd"), (raises_textless, r"TextlessError: \(no text: ValueError\)")],
+    [
+        (raises_unpicklable, "UnpicklableError: odd"),
+        (raises_textless, r"TextlessError: \(no text: ValueError\)"),
+        (raises_late, "LateError: odd"),
+    ],
 )
 def test_an_exception_that_cannot_be_pickled_is_reported_by_its_text(
     cluster: Cluster, topic: str, group_id: str, handle: Callable[[Any], None], text: str
