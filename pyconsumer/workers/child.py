@@ -10,7 +10,7 @@ Rules
    child ends its list at such a record. It reports the end of each list, so that marks never belong to another one.
 4. Results go back at once after an exception, and if the function takes long. Else several are reported
    together (:data:`_REPORT_S`). Marks in shared memory show the finished ones, should this process be killed.
-5. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
+5. An exception or a result that cannot be pickled, here or by the owner, becomes a ``RuntimeError`` with its text.
 6. Records that the function returns go back pickled. A record with results is not marked as done: should this process
    be killed before they have gone back, the function is called again.
 """
@@ -29,7 +29,7 @@ from pyconsumer.telemetry import Client, hooks
 from pyconsumer.workers.dead_letters import safe_text
 from pyconsumer.workers.results import records_of
 
-__all__ = ["DONE", "RETURNED", "RUNNING", "TAKEN_BACK", "serve"]
+__all__ = ["DONE", "RETURNED", "RUNNING", "TAKEN_BACK", "Failure", "Result", "error_of", "serve"]
 
 RUNNING: Final = 1  #: mark of the record whose function was called
 DONE: Final = 2  #: mark of a record whose function has returned
@@ -37,6 +37,12 @@ RETURNED: Final = 3  #: mark of a record whose function has returned results
 TAKEN_BACK: Final = 4  #: mark of a record that the owner has taken back
 
 _REPORT_S: Final = 0.005
+
+Failure = tuple[bytes, str]
+"""An exception, pickled, and its class and text. The bytes are empty if it cannot be pickled."""
+
+Result = bytes | Failure | None
+"""The pickled records that the function has returned, its exception, or None."""
 
 
 def serve(
@@ -73,7 +79,7 @@ def serve(
             if hooks.active is not None:
                 hooks.active.flush()
             return  # each record is pickled by itself, so a bad one is an error of its own
-        results: list[BaseException | bytes | None] = []
+        results: list[Result] = []
         reported = time.monotonic()
         for place, record in enumerate(records):
             with lock:
@@ -83,7 +89,7 @@ def serve(
             result = _call(handle, record, has_results, client)
             results.append(result)
             now = time.monotonic()
-            failed = isinstance(result, BaseException)
+            failed = isinstance(result, tuple)
             if not failed:
                 marks[place] = DONE if result is None else RETURNED
             if failed or now - reported > _REPORT_S:
@@ -93,9 +99,17 @@ def serve(
         pipe.send((results, True))
 
 
-def _call(
-    handle: Callable[[Any], Any], record: bytes, has_results: bool, client: Client | None
-) -> BaseException | bytes | None:
+def error_of(failure: Failure) -> BaseException:
+    """Return the exception of a function, in the owner's process."""
+    pickled, text = failure
+    try:
+        found = pickle.loads(pickled)
+    except Exception:  # perhaps its class is known to the worker process alone
+        return RuntimeError(text)
+    return found if isinstance(found, BaseException) else RuntimeError(text)
+
+
+def _call(handle: Callable[[Any], Any], record: bytes, has_results: bool, client: Client | None) -> Result:
     try:
         work = pickle.loads(record)
         active = hooks.active
@@ -107,8 +121,9 @@ def _call(
         found = records_of(value) if has_results else None
         return pickle.dumps(found) if found else None
     except BaseException as error:
+        text = f"{type(error).__module__}.{type(error).__qualname__}: {safe_text(error)}"
         try:
-            pickle.loads(pickle.dumps(error))
+            pickled = pickle.dumps(error)
         except Exception:
-            return RuntimeError(f"{type(error).__module__}.{type(error).__qualname__}: {safe_text(error)}")
-        return error
+            pickled = b""
+        return pickled, text

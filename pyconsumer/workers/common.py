@@ -308,7 +308,7 @@ class WorkersBase:
         found = {}
         schedule = self._schedule
         if isinstance(schedule, ShareSchedule):
-            return {tp: UnfinishedRecord(offset, 0.0) for tp, offset in schedule.unfinished().items()}
+            return {tp: UnfinishedRecord(offset, age * 1000) for tp, (offset, age) in schedule.unfinished().items()}
         for tp, offset in schedule.progress.unfinished().items():
             # The poll that brought it is the first one that ended behind it.
             polls = [polled for end, polled in list(self._polled.get(tp, ())) if end > offset]
@@ -756,6 +756,7 @@ class WorkersBase:
         letters = self._dead_letters
         if letters is None:
             _log.error("%s failed for the last time, and the workers end: %s", _place(task), safe_text(error))
+            error.add_note(f"{_place(task)} failed for the last time. dead_letters would take the record")
             self._schedule.abort(task, error)
             return None
         _log.warning(
@@ -795,6 +796,9 @@ class WorkersBase:
 
     def _not_buried(self, task: Task, error: Exception) -> None:
         """The dead letter of a record could not be sent."""
+        if self._dead_letters is not None:
+            place = f"{task.share.tp} offset {task.record.offset}"
+            error.add_note(f"the dead letter of {place} could not be sent to {self._dead_letters.topic}")
         if isinstance(self._schedule, ShareSchedule):
             _log.error("%s is released, since its dead letter could not be sent: %s", _place(task), error)
             for one in tasks_of(task):

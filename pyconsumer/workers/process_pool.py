@@ -27,7 +27,7 @@ from typing import Any, Final, Protocol
 
 from pyconsumer.errors import KafkaTimeoutError
 from pyconsumer.telemetry import Client
-from pyconsumer.workers.child import DONE, RUNNING, TAKEN_BACK, serve
+from pyconsumer.workers.child import DONE, RUNNING, TAKEN_BACK, Result, error_of, serve
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.thread_pool import Pool
 
@@ -222,10 +222,12 @@ class ProcessPool(Pool):
                         self._owner.after_failure(task, error)
                     else:
                         returned.append((task, value))
-                elif isinstance(result, Exception):
-                    self._owner.after_failure(task, result)
                 else:
-                    self._schedule.abort(task, result)
+                    failed = error_of(result)
+                    if isinstance(failed, Exception):
+                        self._owner.after_failure(task, failed)
+                    else:
+                        self._schedule.abort(task, failed)
             if returned:
                 self._owner.succeeded(returned)
         return True
@@ -297,10 +299,8 @@ class _Child:
         finally:
             self._lock.release()
 
-    def receive(self, timeout: float | None) -> tuple[list[BaseException | bytes | None], bool]:
+    def receive(self, timeout: float | None) -> tuple[list[Result], bool]:
         """Return the results of the next tasks, and True if there are no more of the chunk.
-
-        A result is None, the pickled records that were returned, or the exception.
 
         Raises:
             TimeoutError: there is none in time.
@@ -308,7 +308,7 @@ class _Child:
         """
         if not self._pipe.poll(timeout):
             raise TimeoutError
-        found: tuple[list[BaseException | bytes | None], bool] = self._pipe.recv()
+        found: tuple[list[Result], bool] = self._pipe.recv()
         return found
 
     def describe(self) -> str:

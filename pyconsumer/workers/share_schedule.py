@@ -21,7 +21,7 @@ from typing import Any, Final
 from pyconsumer.consumer.share.acknowledgements import Delivery
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import AcknowledgeType, TopicPartition
-from pyconsumer.workers.batches import BatchSchedule
+from pyconsumer.workers.batches import BatchSchedule, tasks_of
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import Order, Retry
 from pyconsumer.workers.tasks import PartitionTasks
@@ -41,14 +41,18 @@ class _AcquiredTask(Task):
     Attributes:
         delivery: the delivery that it came with.
         kind: the acknowledgement of it when it is done.
+        since: when it came (monotonic seconds).
     """
 
-    __slots__ = ("delivery", "kind")
+    __slots__ = ("delivery", "kind", "since")
 
-    def __init__(self, record: ConsumerRecord[Any, Any], share: PartitionTasks, delivery: Delivery, size: int) -> None:
+    def __init__(
+        self, record: ConsumerRecord[Any, Any], share: PartitionTasks, delivery: Delivery, size: int, since: float
+    ) -> None:
         super().__init__(record, share, None, size)
         self.delivery = delivery
         self.kind = AcknowledgeType.ACCEPT
+        self.since = since
 
     @property
     def delivery_count(self) -> int:
@@ -96,13 +100,13 @@ class ShareSchedule(Schedule):
 
     def _acquired(self, delivery: Delivery, share: PartitionTasks) -> int:
         ready, records = self._ready, delivery.raw_records()
-        total = 0
+        total, now = 0, self._now()
         again = any(count > 1 for _, _, count in delivery.counts)
         for record in records:
             key, value = record.key, record.value
             size = (len(key) if type(key) is bytes else 64) + (len(value) if type(value) is bytes else 64)
             total += size
-            task = _AcquiredTask(record, share, delivery, size)
+            task = _AcquiredTask(record, share, delivery, size, now)
             if again:
                 task.count_deliveries(delivery.delivery_count(record.offset))
             ready.append(task)
@@ -194,12 +198,16 @@ class ShareSchedule(Schedule):
             tasks = (*self._ready, *(entry[2] for entry in self._later), *running, *self._aborted)
             return [task for task in tasks if task.share.alive]
 
-    def unfinished(self) -> dict[TopicPartition, int]:
-        """Return the lowest offset of each partition that is not done."""
-        found: dict[TopicPartition, int] = {}
+    def unfinished(self) -> dict[TopicPartition, tuple[int, float]]:
+        """Return the lowest offset of each partition that is not done, and how many seconds ago it came."""
+        found: dict[TopicPartition, tuple[int, float]] = {}
+        now = self._now()
         for task in self.not_done():
-            tp = task.share.tp
-            found[tp] = min(task.record.offset, found.get(tp, task.record.offset))
+            for one in tasks_of(task):
+                assert isinstance(one, _AcquiredTask)
+                place = one.record.offset, now - one.since
+                tp = one.share.tp
+                found[tp] = min(place, found.get(tp, place))
         return found
 
 

@@ -322,6 +322,19 @@ def test_neither_control_records_nor_aborted_ones_are_seen(world: ShareWorld) ->
     consumer.acknowledge(end)
 
 
+def test_records_of_partitions_that_a_topic_gets_later_come(world: ShareWorld) -> None:
+    topic = world.topic()
+    world.send(topic, [b"0"])
+    consumer = world.consumer(topic, metadata_max_age_ms=500)
+    assert [record.value for record in take(consumer, 1)] == [b"0"]
+    with KafkaAdminClient(bootstrap_servers=world.servers) as admin:
+        admin.create_partitions({topic: 3})
+    for partition in (1, 2):
+        world.send(topic, [b"%d" % partition], partition=partition, metadata_max_age_ms=200)
+    assert sorted(record.value for record in take(consumer, 2)) == [b"1", b"2"]
+    assert set(consumer.commit().values()) == {None}
+
+
 def test_record_limit_acquires_no_more_than_a_poll_returns(world: ShareWorld) -> None:
     topic = world.topic()
     world.send(topic, [b"%d" % number for number in range(100)])

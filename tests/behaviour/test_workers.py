@@ -24,6 +24,7 @@ from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.worker_functions import (
     dies_once,
+    raises_late,
     raises_textless,
     raises_unpicklable,
     slow_once,
@@ -246,8 +247,10 @@ def test_without_dead_letters_the_workers_end_with_the_error_and_commit_finished
         if record.offset == 6:
             raise ArithmeticError("six")
 
-    with pytest.raises(ArithmeticError, match="six"):
+    with pytest.raises(ArithmeticError, match="six") as caught:
         work(how, topic, handle, settings_of(cluster, group_id), order="partition")
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"{topic}-0 offset 6, attempt 1, failed for the last time")
     assert committed_of(cluster, group_id, topic, 1) == 6
 
 
@@ -373,6 +376,38 @@ def test_records_that_are_not_waited_for_go_to_the_next_owner_and_their_late_res
     assert len(warnings) == (on_revoke == "wait")
 
 
+def test_a_record_that_waits_for_its_next_attempt_goes_to_the_next_owner_at_once(
+    cluster: Cluster, make_topic: Any, group_id: str
+) -> None:
+    """Only functions that run are waited for."""
+    topic = make_topic(2)
+    fill(cluster, topic, 40)
+    failed = Counter[TopicPartition]()
+    settings = settings_of(cluster, group_id, max_poll_interval_ms=3_600_000)
+
+    def handle(record: Any) -> None:
+        failed[record.topic_partition] += 1
+        raise ArithmeticError("again")
+
+    an_hour: dict[str, Any] = {"backoff_ms": 3_600_000, "max_backoff_ms": 3_600_000, "jitter": 0}
+    with KafkaConsumer(topic, **settings) as consumer, KafkaConsumer(topic, **settings) as other:
+        retry = Retry(attempts=2, **an_hour)
+        workers = Workers(consumer, handle, order=None, retry=retry, revoke_timeout_ms=1_800_000)
+        thread = threading.Thread(target=workers.run)
+        thread.start()
+        try:
+            wait_until(lambda: workers.status().retrying == 40, 60, "the failures")
+            found: list[Any] = []
+            wait_until(lambda: bool(found.extend(other.poll(timeout_ms=200).records()) or found), 60, "the record")
+            (gone,) = {record.topic_partition for record in found}
+            wait_until(lambda: workers.status().retrying == 40 - failed[gone], 60, "the end of its waits")
+        finally:
+            workers.stop()
+            thread.join()
+        assert found[0].offset == 0
+        assert set(other.committed([TopicPartition(topic, n) for n in range(2)]).values()) == {None}
+
+
 def test_a_member_with_slow_records_stays_in_its_group(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 12)
     seen: list[int] = []
@@ -440,7 +475,11 @@ def test_a_slow_record_does_not_hold_up_the_records_behind_it_in_its_process(
 
 @pytest.mark.parametrize(
     ("handle", "text"),
-    [(raises_unpicklable, "UnpicklableError: odd"), (raises_textless, r"TextlessError: \(no text: ValueError\)")],
+    [
+        (raises_unpicklable, "UnpicklableError: odd"),
+        (raises_textless, r"TextlessError: \(no text: ValueError\)"),
+        (raises_late, "LateError: odd"),
+    ],
 )
 def test_an_exception_that_cannot_be_pickled_is_reported_by_its_text(
     cluster: Cluster, topic: str, group_id: str, handle: Callable[[Any], None], text: str
@@ -560,8 +599,9 @@ def test_a_dead_letter_that_cannot_be_sent_stops_its_partition_alone(
         too_large = "no/topic"  # a name that no broker takes
         with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
             workers = Workers(consumer, handle, order="partition", dead_letters=DeadLetters(producer, too_large))
-            with pytest.raises(Exception, match="no/topic"):
+            with pytest.raises(Exception, match="no/topic") as caught:
                 workers.run(until_caught_up=True)
+            assert f"the dead letter of {topic}-1 offset 4 could not be sent to no/topic" in caught.value.__notes__
             committed = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
     assert seen == Counter({0: 10, 1: 4})
     assert committed == {TopicPartition(topic, 0): 10, TopicPartition(topic, 1): 4}

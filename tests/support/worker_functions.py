@@ -27,6 +27,7 @@ __all__ = [
     "keeps_table_without_seven",
     "names_its_process",
     "never_returns",
+    "raises_late",
     "raises_textless",
     "raises_unpicklable",
     "returns_unreadable",
@@ -54,6 +55,13 @@ def waits_for_the_others(record: Any) -> None:
         if time.monotonic() > until:
             raise TimeoutError("the other records were held up")
         time.sleep(0.01)
+
+
+def raises_late(record: Any) -> None:
+    """Raise an exception whose class the worker process has made. The program does not have it."""
+    late = type("LateError", (Exception,), {"__module__": __name__})
+    globals()["LateError"] = late
+    raise late("odd")
 
 
 def names_its_process(record: Any) -> None:

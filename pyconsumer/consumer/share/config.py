@@ -98,7 +98,8 @@ def _hints() -> dict[str, str]:
     for name, advice in IN_THE_GROUP.items():
         setting = CONSUMER_SETTINGS.find(name)
         for each in (name,) if setting is None else setting.names:
-            found[each] = f"a share consumer does not have it. {advice}"
+            is_name = "_" in advice.partition(" ")[0]
+            found[each] = f"a share consumer does not have it. {advice if is_name else advice[0].upper() + advice[1:]}"
     return found
 
 

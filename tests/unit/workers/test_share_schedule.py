@@ -102,7 +102,8 @@ def test_records_whose_lock_has_ended_are_not_begun() -> None:
     world.schedule.finish(running)
     assert world.schedule.undone == 1
     assert [task.record.offset for task in world.schedule.not_done()] == [3]
-    assert world.schedule.unfinished() == {A: 3}
+    world.time += 2
+    assert world.schedule.unfinished() == {A: (3, 2.0)}
 
 
 def test_batches_settle_each_of_their_records() -> None:
@@ -114,6 +115,9 @@ def test_batches_settle_each_of_their_records() -> None:
     world.schedule.finish(batch)
     assert world.settled() == [(offset, AcknowledgeType.ACCEPT) for offset in range(3)]
     rest = world.take()
+    world.time += 2
+    world.deliver(5, 5)
+    assert world.schedule.unfinished() == {A: (3, 2.0)}
     world.schedule.split(rest)  # type: ignore[attr-defined]
     world.schedule.leave_out(world.take())
     assert world.settled() == [(3, AcknowledgeType.REJECT)]

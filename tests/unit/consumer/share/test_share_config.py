@@ -35,6 +35,8 @@ def test_the_error_names_what_takes_the_place_of_a_refused_setting(name: str, in
     with pytest.raises(ConfigurationError, match="a share consumer does not have it") as caught:
         KafkaShareConsumer("t", {**_NEEDED, name: "1"})
     assert instead in str(caught.value)
+    advice = str(caught.value).partition("does not have it. ")[2]
+    assert advice[0].isupper() or "_" in advice.partition(" ")[0], "it is a sentence"
 
 
 def test_a_group_id_is_required() -> None:
