@@ -13,6 +13,7 @@ from pyconsumer.protocol.avro.arrow import arrow_array, arrow_type
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Kind, Layout, make_layout
 from pyconsumer.protocol.avro.schema import AvroSchema
+from pyconsumer.protocol.records.columns import BinaryColumn
 
 __all__ = ["bits", "columns_of", "data_of", "decoded", "plain"]
 
@@ -36,7 +37,10 @@ def decoded(
     program = twin.ColumnProgram(column_plan(writer, layout))
     used, bad = decoder.append(rows, {7: program})
     assert used == len(rows) == len(decoder)
+    other = twin.ColumnsDecoder(layout.columns, most)  # the same rows in one buffer
+    assert other.append_column(BinaryColumn.of(rows), len(rows), {7: program}) == (used, bad)
     found = decoder.finish()
+    assert plain(found, layout) == plain(other.finish(), layout)
     array = arrow_array(pa, layout, arrow_type(pa, layout), found)
     array.validate(full=True)
     return array, [row for row, _, _ in bad], found

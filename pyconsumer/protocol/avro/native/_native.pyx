@@ -5,7 +5,7 @@
 Its parts:
 
 * ``read.pxi``: ``Decoder``, ``PrefixDecoder``. ``write.pxi``: ``Encoder``. ``columns.pxi``: ``ColumnsDecoder``.
-* ``messages.pxi``: columns of Protobuf, and ``documents.pxi``: columns of JSON, built by the same ``ColumnsDecoder``.
+* ``messages.pxi`` and ``ordered.pxi``: columns of Protobuf, and ``documents.pxi``: columns of JSON, built by the same ``ColumnsDecoder``.
 
 Rules
 
@@ -203,4 +203,5 @@ include "read.pxi"
 include "write.pxi"
 include "columns.pxi"
 include "messages.pxi"
+include "ordered.pxi"
 include "documents.pxi"

@@ -2,6 +2,15 @@
 #
 # A row is read by plain C code, which returns a code instead of raising. Memory belongs to the columns until it is
 # handed over as objects with the buffer protocol.
+#
+# Rules of the memory of columns
+#
+# 1. The bits of values that a column does not have yet are those of a valid value that is false. So a valid value
+#    writes no bit of its validity. A null clears its bit, and what is dropped has its bits restored.
+# 2. ``ready`` of a struct, list or map is the number of values that each of its children has room for. Whoever has
+#    compared a row with it writes to the children at that place without looking again.
+# 3. ``has_slack`` of a value says that SLACK bytes behind its end can be read, so that words may be read at its end.
+#    The last values of a buffer are copied for that, if they are short.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, malloc, realloc
@@ -63,12 +72,15 @@ cdef enum:
 
 cdef enum:
     FIRST_ROOM = 64
+    SLACK = 32
+    MOST_COPIED = 4096
 
 
 cdef Py_ssize_t ROW_BYTES = ROW_BYTES_OF_TWIN
 
 cdef class MessageProgram
 cdef class DocumentProgram
+cdef struct Pr
 
 
 cdef struct Col:
@@ -81,6 +93,7 @@ cdef struct Col:
     Py_ssize_t room  # in values
     Py_ssize_t size  # of BYTES, in bytes
     Py_ssize_t capacity  # of BYTES, in bytes
+    Py_ssize_t ready  # rule 2
     int64_t null_bytes
     uint8_t *valid  # NULL if no value is null
     int32_t *ends
@@ -226,10 +239,22 @@ cdef extern from *:
         }
     }
 
+    #if defined(__SSE2__)  /* as all processors of x86-64 have it */
+    #include <emmintrin.h>
+    #endif
+
     /* Append a text to others, if that is cheap: it is short and ASCII, and both sides have 16 bytes. Else return 0. */
     static inline int pyconsumer_short_text(
         uint8_t *to, int64_t room, const uint8_t *from, int64_t left, int64_t size
     ) {
+    #if defined(__SSE2__)
+        __m128i text;
+        if (size > 16 || room < 16 || left < 16) return 0;
+        text = _mm_loadu_si128((const __m128i *)from);
+        if ((unsigned)_mm_movemask_epi8(text) << (16 - size) & 0xFFFF) return 0;
+        _mm_storeu_si128((__m128i *)to, text);
+        return 1;
+    #else
         static const uint8_t high[32] = {
             128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,  /* and zeros */
         };
@@ -240,6 +265,7 @@ cdef extern from *:
         if ((text[0] & mask[0]) | (text[1] & mask[1])) return 0;
         memcpy(to, text, 16);
         return 1;
+    #endif
     }
 
     static inline int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) {
@@ -447,6 +473,8 @@ cdef struct Reading:
     Py_ssize_t held  # the sizes of all rows by rule 6
     Py_ssize_t most_now  # items of the longest list
     Py_ssize_t expected  # rows
+    const uint8_t *limit  # the end of the bytes that can be read
+    bint has_slack  # rule 3
 
 
 cdef int grow_column(Reading *r, Col *col) noexcept:
@@ -462,7 +490,7 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
         if made is NULL:
             return NO_MEMORY
         col.valid = <uint8_t *>made
-        memset(col.valid + col.room // 8, 0, (room - col.room) // 8)
+        memset(col.valid + col.room // 8, 0xFF, (room - col.room) // 8)
     if col.kind == K_BYTES or col.kind == K_LIST or col.kind == K_MAP:
         made = realloc(col.ends, 4 * (room + 1))
         if made is NULL:
@@ -485,6 +513,20 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
     return FINE
 
 
+cdef int make_ready(Reading *r, Col *col, Py_ssize_t row) noexcept:
+    """Make room for one more value than ``row`` in all children (rule 2)."""
+    cdef Py_ssize_t place, ready = <Py_ssize_t>1 << 62
+    cdef Col *child
+    for place in range(col.many):
+        child = r.cols + r.children[col.first + place]
+        while child.room <= row:
+            if grow_column(r, child) != FINE:
+                return NO_MEMORY
+        ready = min(ready, child.room)
+    col.ready = ready
+    return FINE
+
+
 cdef int grow_text(Reading *r, Col *col, Py_ssize_t more) noexcept:
     cdef Py_ssize_t capacity = max(2 * col.capacity, col.size + more, min(8 * col.room, <Py_ssize_t>1 << 16))
     cdef void *made = realloc(col.data, capacity)
@@ -504,11 +546,11 @@ cdef inline void set_bit(uint8_t *bits, Py_ssize_t place, bint value) noexcept n
 
 
 cdef inline int next_of(Reading *r, Col *col, bint valid) noexcept:
-    """Begin a value: make room, and set its bit. The caller writes it, and then counts it."""
+    """Begin a value: make room, and clear its bit if it is null. The caller writes it, and then counts it."""
     if col.count == col.room and grow_column(r, col) != FINE:
         return NO_MEMORY
-    if col.valid is not NULL:
-        set_bit(col.valid, col.count, valid)
+    if not valid and col.valid is not NULL:
+        set_bit(col.valid, col.count, False)
     return FINE
 
 
@@ -862,8 +904,6 @@ cdef int read_fields(Reading *r, const int32_t *link, const int32_t *last, int l
                 at += number
                 col.size += number
                 col.ends[col.count + 1] = <int32_t>col.size
-        if col.valid is not NULL:
-            set_bit(col.valid, col.count, True)
         col.count += 1
     r.at = at
     return FINE
@@ -1076,6 +1116,7 @@ cdef class ColumnsDecoder:
     cdef Py_ssize_t most_items
     cdef Py_ssize_t null_bytes
     cdef Reading reading
+    cdef uint8_t[MOST_COPIED + SLACK] copied  # a value without slack
     cdef bint is_finished
     cdef object columns
     cdef object fitting  # the columns of the program that was compared last
@@ -1101,6 +1142,7 @@ cdef class ColumnsDecoder:
             raise MemoryError()
         memset(self.cols, 0, self.count * sizeof(Col))
         memset(&self.reading, 0, sizeof(Reading))
+        memset(self.copied, 0, sizeof(self.copied))
         for number in range(self.count):
             column = given[number]
             self.cols[number].kind = column.kind
@@ -1186,7 +1228,8 @@ cdef class ColumnsDecoder:
 
     def append(self, rows, dict programs not None, dict odd=None, *, bint stop=False):
         """See ``_pure_columns.ColumnsDecoder.append``."""
-        cdef Py_ssize_t row = 0
+        cdef Py_ssize_t row = 0, size
+        cdef const uint8_t *start
         cdef list bad = []
         cdef Chosen chosen
         self.check_open()
@@ -1203,37 +1246,81 @@ cdef class ColumnsDecoder:
             else:
                 if type(data) is not bytes:
                     raise TypeError(f"a row is bytes or None, not {data!r}")
-                if not self.row(
-                    row, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), programs, odd, &chosen, bad,
-                    stop,
-                ):
+                start, size = <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)
+                self.reading.limit = start + size
+                if not self.row(row, start, size, programs, odd, &chosen, bad, stop):
                     return row, bad
             row += 1
         return row, bad
 
     def append_column(self, column, Py_ssize_t count, dict programs not None, dict odd=None, *, bint stop=False):
         """See ``_pure_columns.ColumnsDecoder.append_column``."""
-        cdef Py_ssize_t row, size = 0
+        cdef Py_ssize_t row = 0, size = 0
         cdef list bad = []
         cdef Chosen chosen
         cdef const uint8_t *start = NULL
+        cdef Py_ssize_t after
         cdef Given given = Given(column, count)
         self.check_open()
         self.reading.expected = count
+        self.reading.limit = given.data + given.size
         chosen.number = -1
         chosen.program = NULL
         chosen.kind = NO_PROGRAM
         if not odd:
             odd = None
-        for row in range(count):
+        while row < count:
             if self.is_full():
                 return row, bad
+            if odd is None:
+                after = self.run(given, row, count, &chosen)
+                if after > row:
+                    row = after
+                    continue
             if not given.at(row, &start, &size):
                 if self.null_row() != FINE:
                     self.give_up(row)
             elif not self.row(row, start, size, programs, odd, &chosen, bad, stop):
                 return row, bad
+            row += 1
         return count, bad
+
+    cdef Py_ssize_t run(self, Given given, Py_ssize_t row, Py_ssize_t count, Chosen *chosen) noexcept:
+        """Append rows of the chosen program, and return the next row: one that is left to :meth:`row`, for any reason."""
+        cdef Reading *r = &self.reading
+        cdef const int32_t *ends = given.ends
+        cdef const uint8_t *valid = given.valid
+        cdef const uint8_t *start
+        cdef Py_ssize_t most = given.size - SLACK, before
+        cdef Pr p
+        cdef int result
+        if chosen.kind == OF_MESSAGES:
+            p = reading_of(r, <MessageProgram>chosen.program)
+        elif chosen.kind == OF_STEPS:
+            use_steps(r, <ColumnProgram>chosen.program)
+        else:
+            return row
+        r.has_slack = True
+        while row < count and not self.is_full():
+            if valid is not NULL and not valid[row >> 3] >> (row & 7) & 1:
+                break
+            if ends[row] < 0 or ends[row + 1] - 5 < ends[row] or ends[row + 1] > most:
+                break
+            start = given.data + ends[row]
+            if start[0] != 0 or id_at(start) != chosen.number:
+                break
+            before = r.cols[0].count
+            r.at, r.end, r.room = start + 5, given.data + ends[row + 1], self.room
+            if chosen.kind == OF_MESSAGES:
+                result = read_message(&p, <MessageProgram>chosen.program)
+            else:
+                result = read_step(r, r.steps, 0)
+            if result != FINE or r.at != r.end:
+                truncate_to(r, r.cols, before)
+                break
+            r.held += ROW_BYTES + <Py_ssize_t>(self.room - r.room)
+            row += 1
+        return row
 
     cdef inline bint is_full(self) noexcept:
         return self.reading.held > self.most_held or self.reading.most_now > self.most_items
@@ -1260,6 +1347,7 @@ cdef class ColumnsDecoder:
         cdef PyObject *program = NULL
         cdef int result = BAD, kind = NO_PROGRAM
         cdef int64_t number
+        cdef Pr p
         cdef Py_ssize_t begin = 5
         if odd is not None and row in odd:
             found, begin = odd[row]
@@ -1277,20 +1365,27 @@ cdef class ColumnsDecoder:
                 chosen.kind = self.kind_of(chosen.program)
             program, kind = chosen.program, chosen.kind
         if kind != NO_PROGRAM:
-            r.at, r.end, r.room = start + begin, start + size, self.room
+            start += begin
+            size -= begin
+            r.has_slack = True
+            if r.limit - start < size + SLACK:
+                r.has_slack = size <= MOST_COPIED
+                if r.has_slack:
+                    memcpy(self.copied, start, size)
+                    start = self.copied
+            r.at, r.end, r.room = start, start + size, self.room
             if kind == OF_STEPS:
-                r.steps = (<ColumnProgram>program).steps
-                r.links = (<ColumnProgram>program).links
-                r.skipper = <PyObject *>(<ColumnProgram>program).skipper
+                use_steps(r, <ColumnProgram>program)
                 result = read_step(r, r.steps, 0)
             elif kind == OF_MESSAGES:
-                result = read_message(r, <MessageProgram>program)
+                p = reading_of(r, <MessageProgram>program)
+                result = read_message(&p, <MessageProgram>program)
             else:
                 result = read_document(r, <DocumentProgram>program)
                 if result == BAD or (result == FINE and r.at != r.end):
                     truncate_to(r, self.cols, before)
                     r.room = self.room
-                    result = read_again(r, <DocumentProgram>program, start + begin, size - begin)
+                    result = read_again(r, <DocumentProgram>program, start, size)
             if result == FINE:
                 if r.at == r.end:
                     r.held += ROW_BYTES + <Py_ssize_t>(self.room - r.room)
@@ -1348,6 +1443,10 @@ cdef class ColumnsDecoder:
         return found
 
 
+cdef inline void use_steps(Reading *r, ColumnProgram program) noexcept:
+    r.steps, r.links, r.skipper = program.steps, program.links, <PyObject *>program.skipper
+
+
 cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:
     return <int64_t>start[1] << 24 | <int64_t>start[2] << 16 | <int64_t>start[3] << 8 | start[4]
 
@@ -1368,10 +1467,15 @@ cdef Py_ssize_t width_of(int kind, Py_ssize_t width) except -1:
 
 cdef void truncate_to(Reading *r, Col *col, Py_ssize_t count) noexcept:
     """Drop all values but the first ``count``. A column may have fewer, after a failure within a row."""
-    cdef Py_ssize_t child
+    cdef Py_ssize_t child, place
     # A struct counts a value before its children do. The items of a list come before the list.
     if count >= col.count and col.kind != K_LIST and col.kind != K_MAP:
         return
+    for place in range(count, col.count):  # rule 1
+        if col.valid is not NULL:
+            set_bit(col.valid, place, True)
+        if col.kind == K_BOOLEAN:
+            set_bit(col.data, place, False)
     col.count = min(count, col.count)
     if col.kind == K_BYTES:
         col.size = 0 if col.ends is NULL else col.ends[col.count]

@@ -111,9 +111,13 @@ cdef struct Table_:
     Plain[128] plain  # by tags of one byte
 
 
+cdef struct Slot
+
+
 cdef struct Pr:
     Reading *r
     Pf *fields
+    Slot *slots  # of the same fields, for ordered.pxi
     Table_ *tables
     Py_ssize_t *which  # by oneof, its field, -1 without one
 
@@ -175,8 +179,11 @@ cdef class MessageProgram:
     cdef readonly object path
     cdef readonly bint zigzag
     cdef Pf *fields
+    cdef Slot *slots
     cdef Table_ *tables
     cdef Py_ssize_t *which
+    cdef int passed  # values that were given to the general reader at once after the last failure
+    cdef int to_pass  # those of them that are to come
     cdef Py_ssize_t field_count
     cdef Py_ssize_t table_count
     cdef Py_ssize_t oneof_count
@@ -199,6 +206,9 @@ cdef class MessageProgram:
         if self.fields is NULL:
             raise MemoryError()
         memset(self.fields, 0, (self.field_count + 1) * sizeof(Pf))
+        self.slots = <Slot *>PyMem_Malloc((self.field_count + 1) * sizeof(Slot))
+        if self.slots is NULL:
+            raise MemoryError()
         self.tables = <Table_ *>PyMem_Malloc(self.table_count * sizeof(Table_))
         if self.tables is NULL:
             raise MemoryError()
@@ -214,6 +224,7 @@ cdef class MessageProgram:
             self.fill_table(&self.tables[number], tables[number], number == 0, layout)
         for number in range(self.field_count):
             self.check(&self.fields[number])
+            fill_slot_plan(&self.slots[number], &self.fields[number], layout)
 
     cdef int fill(self, Pf *field, given, list layout) except -1:
         cdef Py_ssize_t columns = len(layout), place
@@ -280,7 +291,7 @@ cdef class MessageProgram:
             ends.append(total)
         if ends.itemsize != 4:
             raise ValueError("a number has no four bytes")
-        held = array("i", numbers).tobytes(), ends.tobytes(), b"".join([names[number] for number in numbers])
+        held = array("i", numbers).tobytes(), ends.tobytes(), b"".join([names[number] for number in numbers]) + bytes(SLACK)
         self.kept.append(held)
         field.numbers = <const int32_t *><const uint8_t *>PyBytes_AS_STRING(held[0])
         field.ends = <const int32_t *><const uint8_t *>PyBytes_AS_STRING(held[1])
@@ -306,6 +317,9 @@ cdef class MessageProgram:
         for place in range(table.first, table.first + table.many):
             if place > table.first and self.fields[place].number <= self.fields[place - 1].number:
                 raise ValueError("the fields of a table are not in order")
+            if table.column >= 0 and self.fields[place].column >= 0:
+                if self.fields[place].column not in layout[table.column].children:
+                    raise ValueError("a field of the plan has a column of another message")
             if self.fields[place].number < DENSE:
                 most = self.fields[place].number + 1
         table.numbers = <uint32_t>most
@@ -380,6 +394,7 @@ cdef class MessageProgram:
             for number in range(self.table_count):
                 PyMem_Free(self.tables[number].by_number)
         PyMem_Free(self.fields)
+        PyMem_Free(self.slots)
         PyMem_Free(self.tables)
         PyMem_Free(self.which)
 
@@ -703,7 +718,6 @@ cdef int scan_message(Pr *p, const Table_ *table, Py_ssize_t count, uint32_t gro
     cdef uint32_t number = 0
     cdef int wire = 0, result
     cdef Py_ssize_t place
-    cdef Pf *field
     while True:
         result = scan_plain(p, table, count)
         if result != FINE:
@@ -719,32 +733,38 @@ cdef int scan_message(Pr *p, const Table_ *table, Py_ssize_t count, uint32_t gro
             if not skip_field(r, number, wire, level):
                 return BAD
             continue
-        field = p.fields + place
-        if wire == field.wire and field.plain != NOT_PLAIN:
-            result = add_plain(r, field, count)
-        elif wire != field.wire:
-            if wire == 2 and field.rule == REPEATED and (field.wire == 0 or field.wire == 1 or field.wire == 5):
-                result = scan_packed(p, field)
-            else:
-                result = FINE if skip_field(r, number, wire, level) else BAD
-        elif field.rule == SINGULAR:
-            if field.table < 0 and field.do != P_SKIP and field.do != P_MOMENT:
-                result = add_scalar(p, field, field.column, count, place)
-            elif field.do == P_SKIP:
-                result = FINE if skip_field(r, number, wire, level) else BAD
-                if result == FINE:
-                    result = choose(p, field, place, count)
-            else:
-                result = FINE if field.oneof < 0 else choose(p, field, place, count)
-                if result == FINE:
-                    result = scan_inner(p, field, field.column, count, level + 1)
-        elif field.rule == MAPPED:
-            result = add_entry(p, field)
-        else:
-            result = scan_repeated(p, field, level)
+        result = scan_field(p, place, wire, count, level)
         if result != FINE and result != UNKNOWN:
             return result
     return FINE if group == 0 else BAD
+
+
+cdef int scan_field(Pr *p, Py_ssize_t place, int wire, Py_ssize_t count, int level) noexcept:
+    """Read a field whose tag was read."""
+    cdef Reading *r = p.r
+    cdef Pf *field = p.fields + place
+    cdef int result
+    if wire != field.wire:
+        if wire == 2 and is_packable(field):
+            return scan_packed(p, field)
+        return FINE if skip_field(r, field.number, wire, level) else BAD
+    if field.plain != NOT_PLAIN:
+        return add_plain(r, field, count)
+    if field.rule == MAPPED:
+        return add_entry(p, field)
+    if field.rule == REPEATED:
+        return scan_repeated(p, field, level)
+    if field.do == P_SKIP:
+        result = FINE if skip_field(r, field.number, wire, level) else BAD
+        return result if result != FINE else choose(p, field, place, count)
+    if field.table < 0 and field.do != P_MOMENT:
+        return add_scalar(p, field, field.column, count, place)
+    result = FINE if field.oneof < 0 else choose(p, field, place, count)
+    return result if result != FINE else scan_inner(p, field, field.column, count, level + 1)
+
+
+cdef inline bint is_packable(const Pf *field) noexcept nogil:
+    return field.rule == REPEATED and field.wire != 2 and field.wire != 3
 
 
 cdef int scan_plain(Pr *p, const Table_ *table, Py_ssize_t count) noexcept:
@@ -803,8 +823,6 @@ cdef int scan_plain(Pr *p, const Table_ *table, Py_ssize_t count) noexcept:
             set_bit(col.data, col.count, found != 0)
         else:
             (<uint32_t *>col.data)[col.count] = <uint32_t>found
-        if col.valid is not NULL:
-            set_bit(col.valid, col.count, True)
         col.count += 1
     r.at = at
     return FINE
@@ -986,14 +1004,12 @@ cdef int finish_message(Pr *p, const Table_ *table, Py_ssize_t count, int level)
         if field.rule == SINGULAR:
             if col.count < count:
                 result = fill_field(p, field, level)
-                if result != FINE:
-                    return result
-                if field.absent != A_EMPTY:
-                    continue
-            if field.do == P_MESSAGE or field.do == P_MOMENT:
+            elif field.do == P_MESSAGE or field.do == P_MOMENT:
                 result = close_field(p, field, field.column, count, level + 1)
-                if result != FINE:
-                    return result
+            else:
+                continue
+            if result != FINE:
+                return result
             continue
         if field.rule == MAPPED and field.entry_count:
             result = finish_map(p, field, level + 1)
@@ -1001,11 +1017,16 @@ cdef int finish_message(Pr *p, const Table_ *table, Py_ssize_t count, int level)
                 return result
         if next_of(r, col, True) != FINE:
             return NO_MEMORY
-        col.count += 1
-        col.ends[col.count] = <int32_t>r.cols[field.items].count
-        if r.cols[field.items].count > r.most_now:
-            r.most_now = r.cols[field.items].count
+        end_list(r, col, r.cols + field.items)
     return FINE
+
+
+cdef inline void end_list(Reading *r, Col *col, Col *items) noexcept:
+    """Count a list or a map whose items are there."""
+    col.count += 1
+    col.ends[col.count] = <int32_t>items.count
+    if items.count > r.most_now:
+        r.most_now = items.count
 
 
 cdef inline int fill_plain(Pr *p, const Pf *field) noexcept:
@@ -1040,14 +1061,16 @@ cdef int close_field(Pr *p, Pf *field, Py_ssize_t column, Py_ssize_t count, int 
 
 
 cdef int fill_field(Pr *p, Pf *field, int level) noexcept:
-    """Fill in a field that is not there."""
+    """Fill in a field that is not there, and all that is in it."""
     cdef Col *col = p.r.cols + field.column
+    cdef int result
     if field.absent == A_NULL:
         if col.null_bytes > MOST_FREE and not counts(p.r, col.null_bytes):
             return BAD
         return add_null(p.r, col)
     if field.absent == A_EMPTY:
-        return open_message(p, p.tables + field.table, level + 1)
+        result = open_message(p, p.tables + field.table, level + 1)
+        return result if result != FINE else close_field(p, field, field.column, col.count, level + 1)
     return add_default(p, field)
 
 
@@ -1216,24 +1239,32 @@ cdef int compare_places(const void *one, const void *other) noexcept nogil:
 # -- a whole value -----------------------------------------------------------------------------------------------------
 
 
-cdef int read_message(Reading *r, MessageProgram program) noexcept:
-    """Append a value. After another result than FINE the columns must be truncated."""
+cdef inline Pr reading_of(Reading *r, MessageProgram program) noexcept:
+    """Return the state of a program for reading values."""
     cdef Pr p
+    p.r, p.fields, p.slots, p.tables, p.which = r, program.fields, program.slots, program.tables, program.which
+    return p
+
+
+cdef int read_message(Pr *p, MessageProgram program) noexcept:
+    """Append a value. After another result than FINE the columns must be truncated."""
+    cdef Reading *r = p.r
     cdef int result
     cdef Py_ssize_t count
-    p.r, p.fields, p.tables, p.which = r, program.fields, program.tables, program.which
     if program.takes_first and r.at < r.end and r.at[0] == 0:
         r.at += 1
     elif program.path is not None:
         result = read_path(r, program)
         if result != FINE:
             return result
-    result = open_message(&p, p.tables, 0)
+    if r.has_slack and read_in_order(p, program):
+        return FINE
+    result = open_message(p, p.tables, 0)
     if result == FINE:
         count = r.cols[0].count
-        result = scan_message(&p, p.tables, count, 0, 0)
+        result = scan_message(p, p.tables, count, 0, 0)
         if result == FINE:
-            result = finish_message(&p, p.tables, count, 0)
+            result = finish_message(p, p.tables, count, 0)
     if result != FINE:
         program.forget_all()
     return result
