@@ -5,12 +5,14 @@
 Its parts:
 
 * ``read.pxi``: ``Decoder``, ``PrefixDecoder``. ``write.pxi``: ``Encoder``. ``columns.pxi``: ``ColumnsDecoder``.
-* ``messages.pxi`` and ``ordered.pxi``: columns of Protobuf, and ``documents.pxi``: columns of JSON, built by the same ``ColumnsDecoder``.
+* ``messages.pxi`` and ``ordered.pxi``: columns of Protobuf, and ``documents.pxi``: columns of JSON, built by the same
+  ``ColumnsDecoder``.
 
 Rules
 
 1. Before a byte is read, its index is compared with the end of the data. Before anything is allocated, its size is
-   compared with the number of bytes left, or charged to the bound of the value.
+   compared with the number of bytes left, or charged to the bound of the value. Values with slack are an exception
+   (rule 3 of ``columns.pxi``).
 2. What is refused here is given to the twin, which raises the error with its message.
 3. A plan is checked when it is taken over: the indexes of its nodes and links, and the types of their objects.
 """

@@ -1286,7 +1286,7 @@ cdef class ColumnsDecoder:
         return count, bad
 
     cdef Py_ssize_t run(self, Given given, Py_ssize_t row, Py_ssize_t count, Chosen *chosen) noexcept:
-        """Append rows of the chosen program, and return the next row: one that is left to :meth:`row`, for any reason."""
+        """Append rows of the chosen program. Return the next row, which is left to :meth:`row` for any reason."""
         cdef Reading *r = &self.reading
         cdef const int32_t *ends = given.ends
         cdef const uint8_t *valid = given.valid

@@ -291,7 +291,8 @@ cdef class MessageProgram:
             ends.append(total)
         if ends.itemsize != 4:
             raise ValueError("a number has no four bytes")
-        held = array("i", numbers).tobytes(), ends.tobytes(), b"".join([names[number] for number in numbers]) + bytes(SLACK)
+        joined = b"".join([names[number] for number in numbers]) + bytes(SLACK)
+        held = array("i", numbers).tobytes(), ends.tobytes(), joined
         self.kept.append(held)
         field.numbers = <const int32_t *><const uint8_t *>PyBytes_AS_STRING(held[0])
         field.ends = <const int32_t *><const uint8_t *>PyBytes_AS_STRING(held[1])
