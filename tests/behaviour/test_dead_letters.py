@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import threading
@@ -141,6 +142,66 @@ def test_workers_send_the_dead_letters_of_their_consumer(
     assert seen == [0, 1, 3, 4]
     assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
     assert committed_of(cluster, group_id, topic, 1) == 5
+
+
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+@pytest.mark.parametrize("failures", [2, 3])
+def test_a_letter_is_sent_as_often_as_attempts_say_and_then_its_partition_stops(
+    cluster: Cluster,
+    topic: str,
+    make_topic: Any,
+    group_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    failures: int,
+) -> None:
+    fill(cluster, topic)
+    dead = make_topic(1)
+    settings = {**settings_of(cluster), "group_id": group_id, "enable_auto_commit": False}
+    begun = 0
+
+    def begin() -> None:
+        nonlocal begun
+        begun += 1
+        if begun <= failures:
+            raise KafkaError("the network is down")
+
+    async def run() -> None:
+        async with (
+            AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+            AsyncKafkaConsumer(topic, **settings) as consumer,
+        ):
+            send = producer.send_and_wait
+
+            async def send_later(*args: Any, **more: Any) -> Any:
+                begin()
+                return await send(*args, **more)
+
+            monkeypatch.setattr(producer, "send_and_wait", send_later)
+            workers = AsyncWorkers(consumer, print, order="partition", dead_letters=DeadLetters(producer, dead))
+            await workers.run(until_caught_up=True)
+
+    def run_in_threads() -> None:
+        with (
+            KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+            KafkaConsumer(topic, **settings) as consumer,
+        ):
+            send = producer.send
+
+            def send_later(*args: Any, **more: Any) -> Any:
+                begin()
+                return send(*args, **more)
+
+            monkeypatch.setattr(producer, "send", send_later)
+            workers = Workers(consumer, print, order="partition", dead_letters=DeadLetters(producer, dead))
+            workers.run(until_caught_up=True)
+
+    with pytest.raises(KafkaError, match="is down") if failures == 3 else contextlib.nullcontext():
+        asyncio.run(run()) if how == "tasks" else run_in_threads()
+    assert begun == 3
+    assert committed_of(cluster, group_id, topic, 1) == (2 if failures == 3 else 5)
+    if failures == 2:
+        assert letters_of(cluster, dead) == [(b"key", b"{", "2")]
 
 
 def test_a_poll_keeps_its_deadline_and_the_position_until_the_letter_is_acknowledged(

@@ -322,6 +322,22 @@ def test_neither_control_records_nor_aborted_ones_are_seen(world: ShareWorld) ->
     consumer.acknowledge(end)
 
 
+def test_commit_async_accepts_the_records_and_tells_the_callback(world: ShareWorld) -> None:
+    """Without it, ``close`` would release the records of the last poll."""
+    topic = world.topic()
+    world.send(topic, [b"%d" % number for number in range(6)])
+    consumer = world.consumer(topic)
+    told: list[tuple[Any, Any]] = []
+    consumer.set_acknowledgement_commit_callback(lambda offsets, error: told.append((offsets, error)))
+    take(consumer, 6)
+    consumer.commit_async()
+    consumer.close()
+    assert {error for _, error in told} == {None}
+    assert sorted(offset for each, _ in told for offset in each[TopicPartition(topic, 0)]) == list(range(6))
+    world.send(topic, [b"end"])
+    assert [record.value for record in take(world.consumer(topic), 1)] == [b"end"]
+
+
 def test_records_of_partitions_that_a_topic_gets_later_come(world: ShareWorld) -> None:
     topic = world.topic()
     world.send(topic, [b"0"])

@@ -24,7 +24,7 @@ from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, Retry, Workers
 from tests.behaviour.worker_support import committed_of, fill, settings_of, work
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
-from tests.support.worker_functions import keeps_table, keeps_table_without_seven, names_its_process
+from tests.support.worker_functions import exits_at_three, keeps_table, keeps_table_without_seven, names_its_process
 
 HOW = ["threads", "inline", "tasks"]
 #: A batch waits until it is full, however slow the machine is.
@@ -135,18 +135,14 @@ def test_no_more_records_are_polled_than_there_is_room_for(
     assert committed_of(cluster, group_id, topic, 1) == 300
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", [*HOW, "processes"])
 def test_an_exit_in_a_function_ends_the_work_and_commits_finished_records(
     cluster: Cluster, topic: str, group_id: str, how: str
 ) -> None:
     fill(cluster, topic, 10)
 
-    def handle(record: Any) -> None:
-        if record.offset == 3:
-            raise SystemExit(5)
-
     with pytest.raises(SystemExit, match="5"):
-        work(how, topic, handle, settings_of(cluster, group_id), order="partition")
+        work(how, topic, exits_at_three, settings_of(cluster, group_id), order="partition")
     assert committed_of(cluster, group_id, topic, 1) == 3
 
 

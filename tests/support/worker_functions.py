@@ -21,6 +21,7 @@ __all__ = [
     "copies_batch",
     "copies_table",
     "dies_once",
+    "exits_at_three",
     "fails_on_odd_numbers",
     "fails_with_seven",
     "keeps_table",
@@ -55,6 +56,11 @@ def waits_for_the_others(record: Any) -> None:
         if time.monotonic() > until:
             raise TimeoutError("the other records were held up")
         time.sleep(0.01)
+
+
+def exits_at_three(record: Any) -> None:
+    if record.offset == 3:
+        raise SystemExit(5)
 
 
 def raises_late(record: Any) -> None:

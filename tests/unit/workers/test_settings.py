@@ -110,7 +110,7 @@ def test_a_producer_that_loses_dead_letters_is_refused(more: Any, problem: str) 
 
 
 @pytest.mark.parametrize("producer", [None, "dead"])
-def test_dead_letters_name_the_producers_that_they_need(producer: Any) -> None:
+def test_dead_letters_refuse_an_object_that_is_no_producer(producer: Any) -> None:
     with pytest.raises(ConfigurationError, match="a KafkaProducer or an AsyncKafkaProducer, not"):
         DeadLetters(producer, "dead")
 
