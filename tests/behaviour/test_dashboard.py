@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import urllib.parse
@@ -133,3 +134,7 @@ def test_the_dashboard_names_its_variables_and_places_its_panels() -> None:
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
     assert not [text for text in expressions().values() if "$" in text]
+    targets = [target for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    assert len(expressions()) == len(targets), "each one is evaluated: two of a panel with the same refId would be one"
+    always = [text for text in expressions().values() if re.search(r"\b(?:vector|absent|scalar)\(|\bor\b", text)]
+    assert always == [], "these have a value without any metric"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import math
 import os
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +27,7 @@ from pyconsumer.metrics import Metric, MetricsReporter
 from pyconsumer.metrics.source import open_sources
 from pyconsumer.metrics.table import ADMIN, CONSUMER, CONSUMER_PROTOCOL, PRODUCER, Family
 from pyconsumer.testing import RunningClock
+from tests.support.process import run
 
 _NOWHERE = "127.0.0.1:1"
 
@@ -338,3 +341,46 @@ def test_clients_with_the_same_id_have_labels_of_their_own_and_go_at_the_end() -
     third.close()
     second.close()
     assert labels() == set()
+
+
+_COSTS = """
+import dataclasses, gc, importlib, inspect, json, sys, tracemalloc
+from pyconsumer import KafkaConsumer
+
+tracemalloc.start()
+client = KafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="g")
+own = [name for name in sys.modules if name.startswith("pyconsumer.") and "metrics" in name]
+
+def cost(call):
+    gc.collect()
+    names, before = set(sys.modules), tracemalloc.get_traced_memory()[0]
+    kept = call()
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0] - before, sorted(set(sys.modules) - names)
+
+def import_again():
+    return [sys.modules.pop(name) for name in own], [importlib.import_module(name) for name in own]
+
+calls = {"health": client.health, "metrics": client.metrics, "metric_table": client.metric_table}
+found = [(name, *cost(lambda: call() and None)) for _ in range(2) for name, call in calls.items()]
+client.close()
+found.append(("modules", *cost(import_again)))
+print(json.dumps({"imported": own, "costs": found}))
+"""
+
+
+def test_what_the_modules_of_metrics_and_health_cost() -> None:
+    """Memory in bytes, as Python counts it, and imports instead of times: those take most of the time of a first call.
+
+    The program has ``dataclasses`` and ``inspect``, which the first ``health()`` imports otherwise: 0.9 MB.
+    """
+    found = json.loads(run([sys.executable, "-c", _COSTS], timeout_s=200).check().stdout)
+    health, metrics, table, *again, modules = found["costs"]
+    assert len(found["imported"]) <= 5
+    assert health[2] == ["pyconsumer.metrics.health"]
+    assert metrics[2] == ["pyconsumer.metrics.table"]
+    assert (table[2], modules[2]) == ([], [])
+    assert 0 < modules[1] < 260_000, "it was 182 KB"
+    assert 0 < health[1] < 120_000, "it was 82 KB"
+    assert 0 < metrics[1] < 140_000, "it was 95 KB"
+    assert [(size < 5_000, names) for _, size, names in (table, *again)] == [(True, [])] * 4, "nothing is kept"

@@ -41,6 +41,6 @@ print([source.domain for source in open_sources()])
 
 def test_the_end_of_a_process_closes_the_idle_clients_without_a_warning() -> None:
     """As ``lag`` of a driver leaves one: the program cannot close it."""
-    finished = run([sys.executable, "-W", "always", "-c", _DRIVER]).check()
+    finished = run([sys.executable, "-W", "always", "-c", _DRIVER], timeout_s=200).check()
     assert finished.stdout == "['admin-client', 'producer']\n"
     assert "ResourceWarning" not in finished.stderr
