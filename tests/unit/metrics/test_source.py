@@ -369,7 +369,7 @@ print(json.dumps({"imported": own, "costs": found}))
 """
 
 
-def test_what_the_modules_of_metrics_and_health_cost() -> None:
+def test_the_memory_of_the_modules_of_metrics_and_health_is_bounded() -> None:
     """Memory in bytes, as Python counts it, and imports instead of times: those take most of the time of a first call.
 
     The program has ``dataclasses`` and ``inspect``, which the first ``health()`` imports otherwise: 0.9 MB.

@@ -416,7 +416,7 @@ cdef bint has_equal_keys(const Col *keys, Py_ssize_t first) noexcept nogil:
     return False
 
 
-# -- what is not there -------------------------------------------------------------------------------------------------
+# -- missing fields --------------------------------------------------------------------------------------------------
 
 
 cdef const uint8_t *pass_unknown(
