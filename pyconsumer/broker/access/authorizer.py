@@ -63,7 +63,22 @@ class Authorizer:
         self._super_users = super_users
         self._allow_without_acl = allow_without_acl
         self._decisions: dict[tuple[str, str, AclOperation, ResourceType, str | None], bool] = {}
+        self._accesses: dict[tuple[str, str, int, int], Access] = {}
         self._version = -1
+
+    def access(self, principal: str, client_host: str, api_key: int, version: int) -> Access:
+        """Return the rights of the client of a request.
+
+        It is the same object for each such request, and asks the rules each time.
+        """
+        key = (principal, client_host, api_key, version)
+        found = self._accesses.get(key)
+        if found is None:
+            if len(self._accesses) >= _MOST_REMEMBERED:
+                self._accesses.clear()
+            found = self._accesses[key] = Access(self, principal, client_host, api_key, version)
+        found.begin()
+        return found
 
     def allows(self, principal: str, host: str, operation: AclOperation, kind: ResourceType, name: str) -> bool:
         """Return whether a client may do something with a resource.
@@ -123,17 +138,22 @@ class Access:
         api_key, version: the request.
     """
 
-    __slots__ = ("_api", "_authorizer", "_host", "_logs_allowed", "_principal", "_recorder", "rules")
+    __slots__ = ("_api", "_authorizer", "_host", "_logs_allowed", "_principal", "_recorder", "_rows", "rules")
 
     def __init__(self, authorizer: Authorizer, principal: str, client_host: str, api_key: int, version: int) -> None:
         self._authorizer = authorizer
         self._principal = principal
-        self._recorder = authorizer.recorder_of(principal)
         self._host = java_address(client_host)
         self._api = _API_NAMES[api_key]
-        self._logs_allowed = _log.may_want(logging.DEBUG)  # once, as a request may have many topics
         #: The rows of the table for this request.
         self.rules: tuple[Rule, ...] = rules_of(api_key, version)
+        self._rows = {(rule.resource, rule.purpose): rule for rule in self.rules if rule.effect is Effect.ASKED}
+        self.begin()
+
+    def begin(self) -> None:
+        """Look once, as a request may have many topics, whether somebody wants to know of each permission."""
+        self._recorder = self._authorizer.recorder_of(self._principal)
+        self._logs_allowed = _log.may_want(logging.DEBUG)
 
     def may(self, kind: ResourceType, name: str = CLUSTER_NAME, purpose: str = "", *, log_denied: bool = True) -> bool:
         """Return whether the client may do with a resource what the table demands for this request.
@@ -145,10 +165,10 @@ class Access:
         return self.fits(self._row(kind, purpose), name, log_denied=log_denied)
 
     def _row(self, kind: ResourceType, purpose: str) -> Rule:
-        for rule in self.rules:
-            if rule.resource is kind and rule.purpose == purpose and rule.effect is Effect.ASKED:
-                return rule
-        raise LookupError(f"the table has no row of {self._api} for {kind.name} {purpose}")
+        found = self._rows.get((kind, purpose))
+        if found is None:
+            raise LookupError(f"the table has no row of {self._api} for {kind.name} {purpose}")
+        return found
 
     def fits(self, rule: Rule, name: str = CLUSTER_NAME, *, log_denied: bool = True) -> bool:
         """Return whether the client has the right of a row of the table."""

@@ -10,11 +10,12 @@ and the next one meets the new rules, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from pyconsumer.acls import CLUSTER_NAME, ResourceType
 from pyconsumer.broker.access.authorizer import Access, Authorizer
-from pyconsumer.broker.access.table import Effect, Rule
+from pyconsumer.broker.access.table import Effect, Rule, rules_of
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.error_responses import error_response
@@ -52,17 +53,16 @@ async def admit(
     handle: HandlerFunction, broker: Broker, request: Message, context: RequestContext, authorizer: Authorizer
 ) -> Message | None:
     """Handle a request, as far as its client has the rights."""
-    access = Access(authorizer, context.principal, context.client_host, context.api_key, context.api_version)
+    access = authorizer.access(context.principal, context.client_host, context.api_key, context.api_version)
     context.limit(access)
-    for rule in access.rules:
-        if rule.effect is Effect.WHOLE and not _may_whole(access, rule, request):
+    whole, split, hide = _parts_of(context.api_key, context.api_version)
+    for rule in whole:
+        if not _may_whole(access, rule, request):
             return _refusal(request, context, access.error(rule.resource))
-    split = _SPLIT.get(context.api_key, _split_by_table)
-    refused = split(broker, request, context, access)
+    refused = None if split is None else split(broker, request, context, access)
     response = refused[0] if refused and refused[1] else await handle(broker, request, context)
     if refused and not refused[1]:
         _add(response, refused[0], refused[2])
-    hide = _HIDE.get(context.api_key)
     return response if hide is None or response is None else hide(access, response)
 
 
@@ -284,7 +284,8 @@ def _hide_configs_of_new_topics(access: Access, response: Any) -> Any:
     return _with(response, topics=topics)
 
 
-_HIDE: Final[dict[int, Callable[[Access, Any], Any]]] = {
+_Hide = Callable[[Access, Any], Any]
+_HIDE: Final[dict[int, _Hide]] = {
     ApiKey.METADATA: _limit_metadata_operations,
     ApiKey.DESCRIBE_CLUSTER: _limit_cluster_operations,
     ApiKey.DESCRIBE_GROUPS: _limit_group_operations,
@@ -295,3 +296,12 @@ _HIDE: Final[dict[int, Callable[[Access, Any], Any]]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: _hide_topics_of_transactions,
     ApiKey.CREATE_TOPICS: _hide_configs_of_new_topics,
 }
+
+
+@cache
+def _parts_of(api_key: int, version: int) -> tuple[tuple[Rule, ...], _Split | None, _Hide | None]:
+    """Return the parts of the gate for a request: rules for the whole of it, its split, and what is hidden."""
+    rules = rules_of(api_key, version)
+    by_table = _split_by_table if any(rule.effect is Effect.ITEMS for rule in rules) else None
+    whole = tuple(rule for rule in rules if rule.effect is Effect.WHOLE)
+    return whole, _SPLIT.get(api_key, by_table), _HIDE.get(api_key)

@@ -83,7 +83,7 @@ def _admitted(
 
     An error says nothing about whether a topic exists. A topic that the request would create also needs that right.
     """
-    creates = may_create and broker.config.boolean("auto.create.topics.enable")
+    there = broker.controller.topics
     admitted, denied = [], []
     for topic in wanted:
         by_id = topic.topic_id != ZERO_UUID
@@ -91,7 +91,10 @@ def _admitted(
         if name is None:
             admitted.append(topic)
         elif not access.may(ResourceType.TOPIC, name) or (
-            creates and name not in broker.controller.topics and not access.may(ResourceType.TOPIC, name, "creation")
+            name not in there
+            and may_create
+            and broker.config.boolean("auto.create.topics.enable")
+            and not access.may(ResourceType.TOPIC, name, "creation")
         ):
             code = access.error(ResourceType.TOPIC)
             is_internal = not by_id and name in INTERNAL_TOPICS

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from pyconsumer.acls import AclBinding, AclFilter, AclOperation, ResourceType, parse_acl
+from pyconsumer.broker.access import authorizer as authorizer_module
 from pyconsumer.broker.access import store as store_module
 from pyconsumer.broker.access.authorizer import Access, Authorizer, java_address, parse_super_users
+from pyconsumer.broker.access.recorder import AccessRecorder
 from pyconsumer.broker.access.store import AclStore
 from pyconsumer.broker.access.table import rules_of
 from pyconsumer.broker.config import BrokerConfig
@@ -98,6 +100,53 @@ def test_what_is_allowed_is_logged_for_those_who_look_closely(caplog: pytest.Log
     assert (allowed.levelno, denied.levelno) == (logging.DEBUG, logging.INFO)
     assert "User:alice is ALLOWED READ on TOPIC t from 127.0.0.1" in allowed.getMessage()
     assert "User:alice is DENIED READ on TOPIC other from 127.0.0.1" in denied.getMessage()
+
+
+def test_rights_are_kept_for_the_next_request_and_follow_the_rules() -> None:
+    store = AclStore(lambda undo, change: None)
+    authorizer = Authorizer(store)
+    client = ("User:alice", "/127.0.0.1")
+    metadata = authorizer.access(*client, ApiKey.METADATA, 12)
+    assert authorizer.access(*client, ApiKey.METADATA, 12) is metadata
+    others = [
+        authorizer.access(*client, ApiKey.METADATA, 11),
+        authorizer.access(*client, ApiKey.FETCH, 12),
+        authorizer.access("User:alice", "/127.0.0.2", ApiKey.METADATA, 12),
+        authorizer.access("User:bob", "/127.0.0.1", ApiKey.METADATA, 12),
+    ]
+    assert len({id(each) for each in [metadata, *others]}) == 5
+
+    store.create(parse_acl("alice: DESCRIBE topic t"))
+    for access in (metadata, authorizer.access(*client, ApiKey.METADATA, 12)):  # a request that waits, and the next one
+        assert access.may(ResourceType.TOPIC, "t")
+    assert not others[-1].may(ResourceType.TOPIC, "t")
+    store.create(parse_acl("alice: DENY DESCRIBE topic t"))
+    for access in (metadata, authorizer.access(*client, ApiKey.METADATA, 12)):
+        assert not access.may(ResourceType.TOPIC, "t")
+
+
+def test_a_recorder_and_a_level_of_the_log_hold_for_the_next_request(caplog: pytest.LogCaptureFixture) -> None:
+    store = AclStore(lambda undo, change: None)
+    store.create(parse_acl("alice: READ topic t"))
+    authorizer = Authorizer(store)
+    request = ("User:alice", "/127.0.0.1", ApiKey.FETCH, 12)
+    authorizer.access(*request)
+    authorizer.record(AccessRecorder(["t", "u"], allows_all=True))
+    assert authorizer.access(*request).may(ResourceType.TOPIC, "u")
+    authorizer.record(None)
+    assert not authorizer.access(*request).may(ResourceType.TOPIC, "u")
+    with caplog.at_level(logging.DEBUG, "pyconsumer.authorizer"):
+        caplog.clear()
+        assert authorizer.access(*request).may(ResourceType.TOPIC, "t")
+    assert ["ALLOWED" in line.getMessage() for line in caplog.records] == [True]
+
+
+def test_the_rights_of_many_clients_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorizer_module, "_MOST_REMEMBERED", 10)
+    authorizer = Authorizer(AclStore(lambda undo, change: None))
+    kept = [authorizer.access(f"User:{number}", "/127.0.0.1", ApiKey.FETCH, 12) for number in range(11)]
+    assert authorizer.access("User:10", "/127.0.0.1", ApiKey.FETCH, 12) is kept[10]
+    assert authorizer.access("User:0", "/127.0.0.1", ApiKey.FETCH, 12) is not kept[0]
 
 
 def test_rules_are_in_the_files_as_soon_as_they_hold(tmp_path: Path) -> None:
