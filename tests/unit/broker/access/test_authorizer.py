@@ -120,7 +120,7 @@ def test_rights_are_kept_for_the_next_request_and_follow_the_rules() -> None:
     for access in (metadata, authorizer.access(*client, ApiKey.METADATA, 12)):  # a request that waits, and the next one
         assert access.may(ResourceType.TOPIC, "t")
     assert not others[-1].may(ResourceType.TOPIC, "t")
-    store.create(parse_acl("alice: DENY DESCRIBE topic t"))
+    store.create(parse_acl("deny alice: DESCRIBE topic t"))
     for access in (metadata, authorizer.access(*client, ApiKey.METADATA, 12)):
         assert not access.may(ResourceType.TOPIC, "t")
 
