@@ -24,7 +24,13 @@ from pyconsumer.workers import AsyncWorkers, Batch, DeadLetters, Retry, Workers
 from tests.behaviour.worker_support import committed_of, fill, settings_of, work
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
-from tests.support.worker_functions import exits_at_three, keeps_table, keeps_table_without_seven, names_its_process
+from tests.support.worker_functions import (
+    exits_at_three,
+    keeps_table,
+    keeps_table_without_seven,
+    names_its_process,
+    signals_at_three,
+)
 
 HOW = ["threads", "inline", "tasks"]
 #: A batch waits until it is full, however slow the machine is.
@@ -189,6 +195,28 @@ def test_a_signal_ends_the_work_and_commits_finished_records(
     assert seen == list(range(len(seen)))
     # The one that was interrupted is processed again.
     assert committed_of(cluster, group_id, topic, 1) in (len(seen) - 1, len(seen))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_work_of_processes_and_commits_finished_records(
+    cluster: Cluster, topic: str, group_id: str, number: signal.Signals
+) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for count in range(200):
+            producer.send(topic, b"%d" % count, headers=[("signal", b"%d" % number)], partition=0)
+    with (
+        KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer,
+        stop_on_signals(consumer, signals=[signal.SIGTERM]),
+    ):
+        workers = Workers(consumer, signals_at_three, order="partition", run_in="processes")
+        if number == signal.SIGINT:
+            with pytest.raises(KeyboardInterrupt):
+                workers.run()
+        else:
+            workers.run()
+        finished = workers.status().finished
+    assert 3 <= finished < 200
+    assert committed_of(cluster, group_id, topic, 1) == finished
 
 
 def test_metadata_of_others_is_ignored(cluster: Cluster, topic: str, group_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 import uuid
@@ -32,6 +33,7 @@ __all__ = [
     "raises_textless",
     "raises_unpicklable",
     "returns_unreadable",
+    "signals_at_three",
     "slow_once",
     "waits_for_the_others",
 ]
@@ -61,6 +63,17 @@ def waits_for_the_others(record: Any) -> None:
 def exits_at_three(record: Any) -> None:
     if record.offset == 3:
         raise SystemExit(5)
+
+
+def signals_at_three(record: Any) -> None:
+    """Send the signal that a header names to the program at offset 3."""
+    program = multiprocessing.parent_process()
+    assert program is not None
+    assert program.pid is not None
+    if record.offset == 3:
+        os.kill(program.pid, int(record.headers[-1][1]))
+    if record.offset >= 3:
+        time.sleep(0.05)
 
 
 def raises_late(record: Any) -> None:
