@@ -22,7 +22,9 @@ from tests.support.spark_topics import reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(480)]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "spark.md").read_text(encoding="utf-8")
+PAGE_OF_SCHEMAS = (DOCS / "schemas.md").read_text(encoding="utf-8")
 
 
 _OF_SINK = tuple(name for name in sink._KNOWN_OF_SINK if name != "checkpointLocation")
@@ -68,6 +70,20 @@ def test_the_code_runs(
     assert [bytes(row.value)[5:] for row in small.collect()] == [b"\x0e\6Ada"]
     copied = reader(spark, cluster.bootstrap_servers, {"subscribe": "flights-upper"}).load()
     assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
+
+
+def test_a_typed_frame_from_zero(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first program of the page about schemas prints what stands below it."""
+    page = PAGE_OF_SCHEMAS.partition("## From zero to a typed DataFrame")[2]
+    code, printed = (
+        re.search(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) for kind in ("python", "text")
+    )
+    assert code is not None
+    assert printed is not None
+    names: dict[str, Any] = {}
+    exec(compile(code[1], "docs/schemas.md", "exec"), names)
+    assert names["spark"] is spark
+    assert capsys.readouterr().out == printed[1]
 
 
 @contextmanager
