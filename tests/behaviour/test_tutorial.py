@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyconsumer.broker import EmbeddedCluster
 from tests.support.cluster import Cluster
 from tests.support.typed_pages import Typist
 
@@ -30,7 +31,17 @@ def test_the_tutorial_works_up_to_spark(tmp_path: Path, new_cluster: Callable[..
 
 
 @pytest.mark.slow
-def test_the_tutorials_last_step_works(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
+def test_the_tutorials_step_with_schemas_works(tmp_path: Path) -> None:
+    with EmbeddedCluster(schema_registry=True) as cluster:
+        url = str(cluster.schema_registry_url)
+        typist = Typist(tmp_path, cluster.bootstrap_servers, {"http://localhost:8081": url}, registry=url)
+        typist.do(_section("Orders with a schema"))
+        assert typist.done[0] == "python cakes.py"
+        assert typist.type("pyconsumer schemas list --json").stdout.count("cakes-value") == 1
+
+
+@pytest.mark.slow
+def test_the_tutorials_workers_work(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
     typist = Typist(tmp_path, new_cluster("embedded").bootstrap_servers, _QUICKER)
     for section in ("Records in and out", "Send from a program"):
         typist.do(_section(section))

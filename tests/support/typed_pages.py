@@ -62,9 +62,12 @@ class Typist:
         folder: where files are saved and commands run.
         servers: takes the place of ``localhost:9092``.
         quicker: texts of programs to exchange, for waits that a reader needs and a test does not.
+        registry: the address that commands use for a Schema Registry.
     """
 
-    def __init__(self, folder: Path, servers: str, quicker: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, servers: str, quicker: Mapping[str, str] | None = None, registry: str | None = None
+    ) -> None:
         self._folder = folder
         self._exchange = {"localhost:9092": servers, **(quicker or {})}
         self.done: list[str] = []
@@ -81,6 +84,8 @@ class Typist:
             # parts, between which another's may come.
             "PYTHONUNBUFFERED": "",
         }
+        if registry is not None:
+            self._environment["PYCONSUMER_SCHEMA_REGISTRY"] = registry
 
     def do(self, text: str) -> None:
         """Do all that a page, or a part of one, says."""
