@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-import time
 from concurrent.futures import Future
 from typing import Any, Final
 
 from pyconsumer.background_log import background
+from pyconsumer.clock import SystemClock
 from pyconsumer.consumer.interface import DeadLetterSink
 from pyconsumer.errors import ConfigurationError, KafkaError, LastDeliveryError, RecordDeserializationError
 from pyconsumer.protocol.records import ConsumerRecord
@@ -54,10 +54,6 @@ def safe_text(error: BaseException) -> str:
         return str(error)
     except Exception as failure:
         return f"(no text: {type(failure).__name__})"
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 class DeadLetters(DeadLetterSink):
@@ -128,7 +124,7 @@ class DeadLetters(DeadLetterSink):
         Returns:
             A future that is done when the broker has acknowledged the letter. It has the error if that failed.
         """
-        return self.begin_letter(self.of_error(error, _now_ms()))
+        return self.begin_letter(self.of_error(error, SystemClock().wall_ms()))
 
     def begin_letter(self, letter: Letter) -> Future[None]:
         """Begin to send a letter. The future is that of :meth:`begin`."""
@@ -175,7 +171,7 @@ class DeadLetters(DeadLetterSink):
         Raises:
             KafkaError: it could not be sent.
         """
-        self.deliver(self.of_error(error, _now_ms()))
+        self.deliver(self.of_error(error, SystemClock().wall_ms()))
 
     def deliver(self, letter: Letter) -> None:
         """Send a letter, and wait until the broker has acknowledged it.

@@ -308,8 +308,7 @@ class ShareConsumer(ShareImmediateCalls, Protocol[K, V]):
         To accept them instead, call :meth:`commit` before you close.
 
         Args:
-            timeout_ms: the longest time, by default 30 s. ``close`` ends
-                within it even if all brokers are dead.
+            timeout_ms: the longest time, by default 30 s. ``close`` ends within it even if all brokers are dead.
 
         Java: ``close``.
 

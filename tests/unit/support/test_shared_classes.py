@@ -44,7 +44,7 @@ def test_jars_that_were_replaced_get_another_file(tmp_path: Path, monkeypatch: p
 
 
 def test_environments_with_the_same_pyspark_share_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a home of its own, each fresh clone made the file of Java's classes anew, in 40 s."""
+    """Fresh clones share the file of Java's classes. To make it takes 40 s."""
     monkeypatch.setenv("PYCONSUMER_TEST_CACHE", str(tmp_path / "cache"))
     installed = [tmp_path / name for name in ("one", "two", "three")]
     for number, folder in enumerate(installed):
