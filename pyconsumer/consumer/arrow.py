@@ -15,7 +15,7 @@ from pyconsumer.generic import PendingError
 from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
 from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
-from pyconsumer.protocol.records.columns import bitmap_of
+from pyconsumer.protocol.records.columns import HeaderColumn, bitmap_of
 from pyconsumer.structs import TopicPartition
 from pyconsumer.telemetry import hooks
 
@@ -32,7 +32,14 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 
 DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "leader_epoch")
+_NUMBERS: Final = {  # by column, its attribute of the rows, and the format of its numbers
+    "offset": ("offsets", "q"),
+    "timestamp": ("timestamps", "q"),
+    "timestamp_type": ("timestamp_types", "i"),
+    "leader_epoch": ("leader_epochs", "i"),
+}
 _OF_RUNS: Final = ("topic", "partition")  # columns that have one value for all rows of a partition
+_MOST_KEPT: Final = 4 * 1024 * 1024  # bytes of the column of topics that is kept for the next batches
 
 Runs = Sequence[tuple[TopicPartition, int]]
 """Partitions with numbers of rows, in the order of the rows."""
@@ -69,6 +76,7 @@ class ArrowColumns:
         if isinstance(names, str):
             raise TypeError(f"columns are a list of names, not one name: {names!r}")
         self._pa: Any = pyarrow
+        self._kept: tuple[str, Any] = "", ()
         self._names = DEFAULT_COLUMNS if names is None else tuple(names)
         unknown = [name for name in self._names if name not in _COLUMNS]
         if unknown or not self._names:
@@ -113,14 +121,33 @@ class ArrowColumns:
 
     def joined(self, parts: Sequence[tuple[TopicPartition, Columns, int]]) -> list[Any]:
         """Return the arrays of some parts, in the order of the schema. Of each part the first rows are taken."""
-        found = []
-        for field in self.schema:
-            if field.name in _OF_RUNS:
-                found.append(self._of_runs(field.name, field.type, [(tp, used) for tp, _, used in parts]))
-                continue
-            arrays = [self._array(field.name, field.type, columns).slice(0, used) for _, columns, used in parts]
-            found.append(arrays[0] if len(arrays) == 1 else self._pa.concat_arrays(arrays))
-        return found
+        runs = [(tp, used) for tp, _, used in parts]
+        rows = [(columns, used) for _, columns, used in parts]
+        return [
+            self._of_runs(field.name, field.type, runs)
+            if field.name in _OF_RUNS
+            else self._joined(field.name, field.type, rows)
+            for field in self.schema
+        ]
+
+    def _joined(self, name: str, kind: Any, parts: Sequence[tuple[Columns, int]]) -> Any:
+        """Return one column of some parts. An array of each part is made only if the part has to be moved."""
+        pa = self._pa
+        if len(parts) == 1:
+            return self._array(name, kind, parts[0][0]).slice(0, parts[0][1])
+        count = sum([used for _, used in parts])
+        if name in _NUMBERS:
+            attribute, form = _NUMBERS[name]
+            joined = b"".join([memoryview(getattr(columns, attribute))[:used] for columns, used in parts])
+            return number_array(pa, memoryview(joined).cast(form), kind)
+        if name == "headers":
+            if not any(columns.headers is not None and len(columns.headers.names) for columns, _ in parts):
+                none = BinaryColumn.of([])
+                offsets: Any = memoryview(bytes(4 * (count + 1))).cast("i")
+                return header_list(pa, HeaderColumn(offsets, none, none), kind)
+        elif all(_is_null(columns.keys if name == "key" else columns.values) for columns, _ in parts):
+            return pa.nulls(count, kind)
+        return pa.concat_arrays([self._array(name, kind, columns).slice(0, used) for columns, used in parts])
 
     def _of_runs(self, name: str, kind: Any, runs: Runs) -> Any:
         """Return a column that has one value for each run of rows."""
@@ -130,17 +157,11 @@ class ArrowColumns:
 
     def _array(self, name: str, kind: Any, columns: Columns) -> Any:
         pa = self._pa
-        if name == "offset":
-            return number_array(pa, columns.offsets, kind)
-        if name == "timestamp":
-            return number_array(pa, columns.timestamps, kind)
-        if name == "key":
-            return binary_array(pa, columns.keys, kind)
-        if name == "value":
-            return binary_array(pa, columns.values, kind)
+        if name in _NUMBERS:
+            return number_array(pa, getattr(columns, _NUMBERS[name][0]), kind)
         if name == "headers":
             return header_list(pa, columns.headers, kind)
-        return number_array(pa, columns.timestamp_types if name == "timestamp_type" else columns.leader_epochs, kind)
+        return binary_array(pa, columns.keys if name == "key" else columns.values, kind)
 
     def _topics(self, kind: Any, runs: Runs) -> Any:
         pa = self._pa
@@ -150,12 +171,30 @@ class ArrowColumns:
         if pa.types.is_dictionary(kind):
             indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
             return pa.DictionaryArray.from_arrays(indices, self._strings(numbers))
+        lasting = [(tp.topic, count) for tp, count in runs if count]
+        if len(numbers) == 1 and lasting:
+            return self._one_topic(lasting[0][0], sum([count for _, count in lasting]))
+        return self._decoded(lasting)
+
+    def _one_topic(self, topic: str, count: int) -> Any:
+        """Return a column of one topic. It is the beginning of a longer one, which is made once."""
+        known, column = self._kept
+        if known == topic and count <= len(column):
+            return column.slice(0, count)
+        room = 1 << (count - 1).bit_length()
+        if room * (len(topic.encode()) + 4) > _MOST_KEPT:
+            return self._decoded([(topic, count)])
+        column = self._decoded([(topic, room)])
+        self._kept = topic, column
+        return column.slice(0, count)
+
+    def _decoded(self, runs: Sequence[tuple[str, int]]) -> Any:
+        pa = self._pa
         # Several times as fast as to cast a dictionary.
         from pyarrow.compute import run_end_decode
 
-        lasting = [(tp.topic, count) for tp, count in runs if count]
-        ends = number_array(pa, array("i", accumulate([count for _, count in lasting])), pa.int32())
-        names = self._strings([topic for topic, _ in lasting])
+        ends = number_array(pa, array("i", accumulate([count for _, count in runs])), pa.int32())
+        names = self._strings([topic for topic, _ in runs])
         return run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, names))
 
     def _strings(self, texts: Iterable[str]) -> Any:
@@ -374,6 +413,11 @@ class ArrowPoll:
     def _put_back(self) -> None:
         """Revert the positions: without memory for them, the records have not reached the application."""
         self._delegate.fetcher.buffer.roll_back()
+
+
+def _is_null(column: BinaryColumn | None) -> bool:
+    """Return whether no row has a string."""
+    return column is not None and column.null_count == len(column)
 
 
 def _headers(batch: pyarrow.RecordBatch, most: int) -> list[list[tuple[str, bytes | None]]]:

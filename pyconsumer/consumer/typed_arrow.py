@@ -93,6 +93,8 @@ class TypedRows:
         self.reader: object = tuple(sides.values())
         self._deserialization = deserialization
         self._decoders = {side: ColumnsDecoder(columns.layout.columns) for side, columns in sides.items()}
+        for side, columns in sides.items():
+            self._decoders[side].expect(columns.rows_before)
         self._with_keys = with_keys or "key" in sides
         self._count = 0
         self.parts: list[tuple[TopicPartition, Columns, int]] = []
@@ -210,6 +212,8 @@ class TypedRows:
 
     def finish(self) -> dict[str, Any]:
         """Return the finished buffers of each side."""
+        for columns in self._sides.values():
+            columns.rows_before = self._count
         return {side: decoder.finish() for side, decoder in self._decoders.items()}
 
     def drop_last(self, rows: int) -> None:

@@ -157,10 +157,12 @@ class FramedSide:
 
     Attributes:
         layout: the columns.
+        rows_before: the number of rows of the last batch.
     """
 
     def __init__(self, layout: Layout, field: MessageField) -> None:
         self.layout = layout
+        self.rows_before = 0
         self._field = field
         self._programs: dict[Any, Any] = {}
 

@@ -318,6 +318,9 @@ class ColumnsDecoder:
         if cursor.at != cursor.end:
             raise RefusedError(f"{cursor.end - cursor.at} bytes are left after the value")
 
+    def expect(self, rows: int) -> None:
+        """Announce the number of rows of all calls. The compiled decoder makes room for them at the first one."""
+
     def truncate(self, count: int) -> None:
         """Drop all rows but the first ``count``."""
         self.truncate_column(0, count)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from pyconsumer.consumer.arrow import ArrowColumns
-from pyconsumer.protocol.records import Cursor
+from pyconsumer.protocol.records import BatchBuilder, Cursor
 from pyconsumer.structs import TopicPartition
 from tests.unit.protocol.records.helpers import batch
 
@@ -77,6 +79,59 @@ def test_parts_of_which_the_first_rows_are_taken_become_one_batch(dictionary_top
         assert found["topic"].to_pylist() == ["b" if offset > 4 else "a" for offset in offsets]
         assert found["partition"].to_pylist() == [int(offset > 4) for offset in offsets]
         assert found["value"].to_pylist() == [b"v%d" % offset for offset in offsets]
+
+
+def rows_of(wanted: ArrowColumns, first: int, count: int, key: bytes | None, headers: list[Any]) -> Any:
+    """Return some rows with a key and headers, as a part."""
+    made = BatchBuilder("none")
+    for number in range(first, first + count):
+        made.try_append(1_000 + number, key, b"v%d" % number, headers, relative_offset=number - first)
+    builder = wanted.builder()
+    Cursor(A, made.build(first), fetch_offset=first).take_into(builder, 100)
+    return builder.build()
+
+
+@pytest.mark.parametrize("second", ["the same", "with keys and headers"])
+def test_parts_are_joined_as_if_they_were_one(second: str) -> None:
+    """Columns of numbers, and those that are empty, are joined without an array of each part."""
+    wanted = ArrowColumns([*ArrowColumns().schema.names, "timestamp_type", "leader_epoch"])
+    key, headers = (None, []) if second == "the same" else (b"k", [("name", b"x"), ("none", None)])
+    parts = [(A, rows_of(wanted, 0, 3, None, []), 2), (A, rows_of(wanted, 2, 4, key, headers), 3)]
+    found = pa.RecordBatch.from_arrays(wanted.joined(parts), schema=wanted.schema)
+    found.validate(full=True)
+    assert found.to_pydict() == {
+        "topic": ["a"] * 5,
+        "partition": [0] * 5,
+        "offset": [0, 1, 2, 3, 4],
+        "timestamp": [datetime.fromtimestamp((1_000 + number) / 1000, UTC) for number in range(5)],
+        "key": [None, None, key, key, key],
+        "value": [b"v%d" % number for number in range(5)],
+        "headers": [[], [], *[[{"key": name, "value": value} for name, value in headers]] * 3],
+        "timestamp_type": [0] * 5,
+        "leader_epoch": [-1] * 5,
+    }
+
+
+def test_the_column_of_topics_is_the_beginning_of_one_that_is_kept() -> None:
+    wanted = ArrowColumns(["topic"])
+
+    def topics(topic: str, count: int) -> Any:
+        (found,) = wanted.arrays(wanted.builder().build(), [(TopicPartition(topic, 0), count)])
+        found.validate(full=True)
+        assert len(found) == count
+        assert set(found.to_pylist()) == {topic}
+        return found
+
+    first = topics("orders", 5)
+    address = first.buffers()[2].address
+    assert topics("orders", 8).buffers()[2].address == address
+    assert first.nbytes == 5 * (4 + len("orders"))
+    longer = topics("orders", 9)
+    assert longer.buffers()[2].address != address
+    assert topics("o" * 200, 3).buffers()[2].address != longer.buffers()[2].address
+    many = topics("o" * 200, 30_000)  # a column of more than 4 MiB is not kept
+    assert topics("o" * 200, 30_000).buffers()[2].address != many.buffers()[2].address
+    assert first.to_pylist() == ["orders"] * 5
 
 
 @pytest.mark.parametrize("dictionary_topic", [False, True])

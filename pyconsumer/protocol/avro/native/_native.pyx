@@ -203,6 +203,7 @@ cdef class Table:
 
 include "read.pxi"
 include "write.pxi"
+include "pieces.pxi"
 include "columns.pxi"
 include "messages.pxi"
 include "ordered.pxi"

@@ -7,13 +7,14 @@
 #
 # 1. The bits of values that a column does not have yet are those of a valid value that is false. So a valid value
 #    writes no bit of its validity. A null clears its bit, and what is dropped has its bits restored.
-# 2. ``ready`` of a struct, list or map is the number of values that each of its children has room for. Whoever has
-#    compared a row with it writes to the children at that place without looking again.
+# 2. ``ready`` of a struct, list or map is the number of values that each of its children has room for, and each child
+#    of a struct among them, and so on. Whoever has compared a row with it writes to these columns at that place without
+#    looking again.
 # 3. ``has_slack`` of a value says that SLACK bytes behind its end can be read, so that words may be read at its end.
 #    The last values of a buffer are copied for that, if they are short.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
 from pyconsumer.protocol.avro._pure_columns import MOST_HELD, MOST_ITEMS, MOST_ROOM, Bad, Buffers, Scanned
@@ -74,6 +75,7 @@ cdef enum:
     FIRST_ROOM = 64
     SLACK = 32
     MOST_COPIED = 4096
+    MOST_ANNOUNCED = 1 << 18
 
 
 cdef Py_ssize_t ROW_BYTES = ROW_BYTES_OF_TWIN
@@ -112,6 +114,9 @@ cdef enum:
     BY_BOOLEAN
     BY_NULL
     BY_UNION
+    BY_FLOAT
+    BY_ITEMS
+    BY_RECORD
 
 
 cdef struct Do:
@@ -123,6 +128,20 @@ cdef struct Do:
     int64_t c
     const uint8_t *at  # of DEFAULT: its bytes. Of ENUM: the numbers, as int32_t
     Py_ssize_t size  # of DEFAULT: the number of bytes. Of ENUM: that of numbers
+    Py_ssize_t first  # of RECORD: the place of its fields in those of the program, or -1
+    Py_ssize_t fields  # and their number
+
+
+cdef struct Field:
+    # A field of a record, or a branch of its union, with what the loop over the fields needs. The fields of a record
+    # that is a field itself follow it, as the rows of both are the same.
+    int way
+    int32_t size  # of UNION: the number of branches. Of ENUM: that of numbers
+    int32_t depth  # levels below the record whose fields are read
+    int32_t column
+    int64_t cost  # of NULL and RECORD: the bytes that count
+    const void *of  # of UNION: its branches. Of ENUM: the numbers, as int32_t
+    const Do *step
 
 
 cdef extern from *:
@@ -218,6 +237,17 @@ cdef extern from *:
         return 0;
     }
 
+    /* A number in zigzag varint, of which ten bytes can be read. Returns its end, NULL if it is none. */
+    static inline const uint8_t *pyconsumer_number_end(const uint8_t *at, int64_t *number) {
+        int length;
+        if (at[0] < 0x80) {
+            *number = (at[0] >> 1) ^ -(at[0] & 1);
+            return at + 1;
+        }
+        length = pyconsumer_number(at, at + 10, number);
+        return length ? at + length : NULL;
+    }
+
     /* Copy bytes. Short ones are copied by words, since most texts are short and a call costs more. */
     static inline void pyconsumer_copy(uint8_t *to, const uint8_t *from, size_t size) {
         uint64_t first, second;
@@ -292,6 +322,7 @@ cdef extern from *:
         uint8_t *to, int64_t room, const uint8_t *from_, int64_t left, int64_t size
     ) noexcept nogil
     int pyconsumer_number(const uint8_t *at, const uint8_t *end, int64_t *number) noexcept nogil
+    const uint8_t *pyconsumer_number_end(const uint8_t *at, int64_t *number) noexcept nogil
     int64_t pyconsumer_times(int64_t number, int64_t factor, int *overflow) noexcept nogil
     int64_t pyconsumer_bits_set(const uint8_t *bits, int64_t count) noexcept nogil
 
@@ -308,7 +339,7 @@ cdef class Block:
         self.start = NULL
 
     def __dealloc__(self):
-        free(self.start)
+        pyconsumer_piece_back(self.start)
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self.start, self.size, 1, flags)
@@ -324,10 +355,10 @@ cdef object block_of_memory(void *start, Py_ssize_t size):
     """Take over memory. Arrow needs an address for no bytes, too."""
     cdef Block block = Block.__new__(Block)
     if start is NULL:
-        start = malloc(8)
+        start = pyconsumer_piece(8)
         if start is NULL:
             raise MemoryError()
-    block.start = start
+    block.start = pyconsumer_piece_cut(start, <size_t>size)
     block.size = size
     return block
 
@@ -345,6 +376,7 @@ cdef class ColumnProgram:
     cdef Py_ssize_t count
     cdef int32_t *links
     cdef Py_ssize_t link_count
+    cdef Field *fields
     cdef Decoder skipper
     cdef list kept
 
@@ -355,6 +387,7 @@ cdef class ColumnProgram:
         cdef list layout = list(plan.layout.columns)
         self.plan, self.columns = plan, plan.layout.columns
         self.kept = []
+        self.fields = NULL
         self.skipper = Decoder(plan.skips)
         self.count, self.link_count = len(steps), len(links)
         if not steps:
@@ -369,6 +402,83 @@ cdef class ColumnProgram:
             self.links[place] = links[place]
         for number in range(self.count):
             self.fill(&self.steps[number], steps[number], layout)
+        for number in range(self.count):
+            if self.steps[number].do == D_RECORD:
+                self.check_fields(&self.steps[number], layout[self.steps[number].column].children)
+        self.place_fields()
+
+    cdef int place_fields(self) except -1:
+        """Make the fields of each record that is no field itself."""
+        cdef Py_ssize_t number, place
+        cdef Do *step
+        cdef list placed = []
+        cdef set inner = set()
+        for number in range(self.count):
+            step = &self.steps[number]
+            step.first, step.fields = -1, 0
+            if step.do == D_RECORD:
+                for place in range(step.a, step.a + step.b):
+                    if self.steps[self.links[place]].do == D_RECORD:
+                        inner.add(self.links[place])
+        for number in range(self.count):
+            step = &self.steps[number]
+            if step.do == D_RECORD and number not in inner:
+                step.first = len(placed)
+                self.place_record(step, placed, 0)
+                step.fields = len(placed) - step.first
+        return self.fill_fields(placed)
+
+    cdef int place_record(self, const Do *record, list placed, int depth) except -1:
+        """Append the fields of a record, each with its depth, and behind a record those of that one."""
+        cdef Py_ssize_t place
+        cdef const Do *step
+        for place in range(record.a, record.a + record.b):
+            step = self.steps + self.links[place]
+            if len(placed) > 2 * self.count:  # no plan that was made here
+                raise ValueError("a record of the plan is a field of several records")
+            if step.do == D_RECORD and depth + 1 < MAX_LEVELS:
+                placed.append((self.links[place], depth + 1, True))
+                self.place_record(step, placed, depth + 1)
+            else:
+                placed.append((self.links[place], depth, False))
+        return 0
+
+    cdef int fill_fields(self, list placed) except -1:
+        cdef Py_ssize_t branches = 0, next_branch = len(placed), place, branch
+        cdef const Do *step
+        for number, _depth, _is_record in placed:
+            if self.steps[<Py_ssize_t>number].do == D_UNION:
+                branches += self.steps[<Py_ssize_t>number].b
+        self.fields = <Field *>PyMem_Malloc((len(placed) + branches + 1) * sizeof(Field))
+        if self.fields is NULL:
+            raise MemoryError()
+        for place in range(len(placed)):
+            number, depth, is_record = placed[place]
+            step = self.steps + <Py_ssize_t>number
+            make_field(&self.fields[place], step, depth)
+            if is_record:
+                self.fields[place].way = BY_RECORD
+            elif step.do == D_UNION:
+                self.fields[place].of = &self.fields[next_branch]
+                self.fields[place].size = <int32_t>step.b
+                for branch in range(step.a, step.a + step.b):
+                    make_field(&self.fields[next_branch], self.steps + self.links[branch], depth)
+                    if self.fields[next_branch].way == BY_UNION:
+                        self.fields[next_branch].way = BY_STEP
+                    next_branch += 1
+        return 0
+
+    cdef int check_fields(self, const Do *record, children) except -1:
+        """Check that a record, or a union in it, writes to columns of its own."""
+        cdef Py_ssize_t place
+        cdef const Do *step
+        for place in range(record.a, record.a + record.b):
+            step = self.steps + self.links[place]
+            if step.do == D_UNION and record.do == D_RECORD:
+                self.check_fields(step, children)
+            elif step.column >= 0 and step.column not in children:
+                raise ValueError("a field of the plan has a column of another record")
+        return 0
 
     cdef int fill(self, Do *step, given, list layout) except -1:
         cdef Py_ssize_t nodes = self.skipper.node_count
@@ -379,6 +489,8 @@ cdef class ColumnProgram:
         step.at, step.size = NULL, 0
         step.way = WAY_OF.get(do, BY_STEP)
         if do == D_LONG and (a == 0 or b != 1):
+            step.way = BY_STEP
+        if do == D_FLOAT and layout[column].kind != K_FLOAT:
             step.way = BY_STEP
         if do in (D_UNION, D_DEFAULT, D_REFUSED, D_SKIP):
             if column != -1:
@@ -403,8 +515,9 @@ cdef class ColumnProgram:
         if do == D_DEFAULT:
             if type(of) is not bytes:
                 raise TypeError("a default of the plan is bytes")
-            step.at, step.size = <const uint8_t *>PyBytes_AS_STRING(of), PyBytes_GET_SIZE(of)
-            self.kept.append(of)
+            held = of + bytes(SLACK)
+            step.at, step.size = <const uint8_t *>PyBytes_AS_STRING(held), PyBytes_GET_SIZE(of)
+            self.kept.append(held)
         elif do == D_ENUM:
             numbers = array("i", of)
             if numbers.itemsize != 4:
@@ -417,9 +530,15 @@ cdef class ColumnProgram:
     def __dealloc__(self):
         PyMem_Free(self.steps)
         PyMem_Free(self.links)
+        PyMem_Free(self.fields)
 
     def __reduce__(self):
         return not_copied_columns(self)
+
+
+cdef void make_field(Field *field, const Do *step, int depth) noexcept:
+    field.way, field.column, field.depth, field.cost = step.way, <int32_t>step.column, depth, step.c
+    field.of, field.size, field.step = step.at, <int32_t>step.size, step
 
 
 WAY_OF = {
@@ -432,6 +551,9 @@ WAY_OF = {
     D_TEXT: BY_TEXT,
     D_ENUM: BY_ENUM,
     D_UNION: BY_UNION,
+    D_FLOAT: BY_FLOAT,
+    D_LIST: BY_ITEMS,
+    D_MAP: BY_ITEMS,
 }
 
 KINDS_OF = {
@@ -469,6 +591,7 @@ cdef struct Reading:
     Py_ssize_t *children
     const Do *steps
     const int32_t *links
+    const Field *fields
     PyObject *skipper
     Py_ssize_t held  # the sizes of all rows by rule 6
     Py_ssize_t most_now  # items of the longest list
@@ -486,26 +609,26 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
         room = 2 * col.room
     room = (room + 63) // 64 * 64
     if col.nullable and col.kind != K_NULL:
-        made = realloc(col.valid, room // 8)
+        made = pyconsumer_piece_of(col.valid, col.room // 8, room // 8)
         if made is NULL:
             return NO_MEMORY
         col.valid = <uint8_t *>made
         memset(col.valid + col.room // 8, 0xFF, (room - col.room) // 8)
     if col.kind == K_BYTES or col.kind == K_LIST or col.kind == K_MAP:
-        made = realloc(col.ends, 4 * (room + 1))
+        made = pyconsumer_piece_of(col.ends, 4 * (col.room + 1), 4 * (room + 1))
         if made is NULL:
             return NO_MEMORY
         col.ends = <int32_t *>made
         if col.room == 0:
             col.ends[0] = 0
     elif col.kind == K_BOOLEAN:
-        made = realloc(col.data, room // 8)
+        made = pyconsumer_piece_of(col.data, col.room // 8, room // 8)
         if made is NULL:
             return NO_MEMORY
         col.data = <uint8_t *>made
         memset(col.data + col.room // 8, 0, (room - col.room) // 8)
     elif col.width:
-        made = realloc(col.data, room * col.width)
+        made = pyconsumer_piece_of(col.data, col.room * col.width, room * col.width)
         if made is NULL:
             return NO_MEMORY
         col.data = <uint8_t *>made
@@ -514,7 +637,7 @@ cdef int grow_column(Reading *r, Col *col) noexcept:
 
 
 cdef int make_ready(Reading *r, Col *col, Py_ssize_t row) noexcept:
-    """Make room for one more value than ``row`` in all children (rule 2)."""
+    """Make room for one more value than ``row`` in all children, and in those of structs among them (rule 2)."""
     cdef Py_ssize_t place, ready = <Py_ssize_t>1 << 62
     cdef Col *child
     for place in range(col.many):
@@ -523,13 +646,17 @@ cdef int make_ready(Reading *r, Col *col, Py_ssize_t row) noexcept:
             if grow_column(r, child) != FINE:
                 return NO_MEMORY
         ready = min(ready, child.room)
+        if child.kind == K_STRUCT:
+            if row >= child.ready and make_ready(r, child, row) != FINE:
+                return NO_MEMORY
+            ready = min(ready, child.ready)
     col.ready = ready
     return FINE
 
 
 cdef int grow_text(Reading *r, Col *col, Py_ssize_t more) noexcept:
-    cdef Py_ssize_t capacity = max(2 * col.capacity, col.size + more, min(8 * col.room, <Py_ssize_t>1 << 16))
-    cdef void *made = realloc(col.data, capacity)
+    cdef Py_ssize_t capacity = max(2 * col.capacity, col.size + more, min(8 * col.room, <Py_ssize_t>1 << 20))
+    cdef void *made = pyconsumer_piece_of(col.data, col.size, capacity)
     if made is NULL:
         return NO_MEMORY
     col.data = <uint8_t *>made
@@ -631,9 +758,7 @@ cdef int read_step(Reading *r, const Do *step, int level) noexcept:
     cdef float small
     cdef int overflow = 0
     if do == D_TEXT:
-        if not sized_at(r, &start, &size) or not pyconsumer_is_utf8(start, <size_t>size):
-            return BAD
-        return add_bytes(r, col, start, <Py_ssize_t>size)
+        return read_text(r, col)
     if do == D_LONG:
         if not whole_at(r, step.a != 0, &number):
             return BAD
@@ -692,6 +817,23 @@ cdef int read_step(Reading *r, const Do *step, int level) noexcept:
     if do == D_LIST or do == D_MAP:
         return read_items(r, step, level)
     return read_rare(r, step, level)
+
+
+cdef inline int read_text(Reading *r, Col *col) noexcept:
+    cdef int64_t size = 0
+    cdef const uint8_t *start = NULL
+    if not sized_at(r, &start, &size):
+        return BAD
+    if r.has_slack and pyconsumer_short_text(col.data + col.size, col.capacity - col.size, start, SLACK, size):
+        if col.count == col.room and grow_column(r, col) != FINE:
+            return NO_MEMORY
+        col.size += size
+        col.count += 1
+        col.ends[col.count] = <int32_t>col.size
+        return FINE
+    if not pyconsumer_is_utf8(start, <size_t>size):
+        return BAD
+    return add_bytes(r, col, start, <Py_ssize_t>size)
 
 
 cdef inline int add_long(Reading *r, Col *col, int64_t number) noexcept:
@@ -818,94 +960,144 @@ cdef int skip_node(Reading *r, Py_ssize_t node, int level) noexcept:
 cdef int read_record(Reading *r, const Do *step, int level) noexcept:
     cdef Col *col = r.cols + step.column
     cdef const int32_t *link = r.links + step.a
-    cdef const int32_t *end = link + step.b
+    cdef const int32_t *last = link + step.b
+    cdef Py_ssize_t row = col.count
+    cdef int result
     if level >= MAX_LEVELS or not counts(r, step.c):
         return BAD
     if next_of(r, col, True) != FINE:
         return NO_MEMORY
     col.count += 1
-    return read_fields(r, link, end, level + 1)
+    if r.has_slack and step.first >= 0:
+        if row >= col.ready and make_ready(r, col, row) != FINE:
+            return NO_MEMORY
+        return read_fields(r, r.fields + step.first, r.fields + step.first + step.fields, row, level + 1)
+    while link < last:
+        result = read_step(r, r.steps + link[0], level + 1)
+        if result != FINE:
+            return result
+        link += 1
+    return FINE
 
 
-cdef int read_fields(Reading *r, const int32_t *link, const int32_t *last, int level) noexcept:
-    """Append the fields of a record. Most of them are read here, without a call for each."""
+cdef int read_fields(Reading *r, const Field *first, const Field *last, Py_ssize_t row, int level) noexcept:
+    """Append the fields of a record, whose columns are ready. Most of them are read here, without a call for each.
+
+    The value has slack: a number is read without a look at the end. That it was beyond the end is seen by the next
+    field, or by the end of the value.
+    """
     cdef const uint8_t *at = r.at
     cdef const uint8_t *end = r.end
-    cdef const Do *step
+    cdef const Field *field
+    cdef Col *cols = r.cols
     cdef Col *col
     cdef int64_t number = 0
-    cdef uint64_t found
-    cdef int way, length, result
-    while link < last:
-        step = r.steps + link[0]
-        link += 1
-        way = step.way
+    cdef int64_t room = r.room
+    cdef int way, result
+    while first < last:
+        field = first
+        first += 1
+        way = field.way
         if way == BY_UNION and at < end and at[0] < 0x80:
             number = at[0] >> 1
-            if at[0] & 1 or number >= step.b:
+            if at[0] & 1 or number >= field.size:
                 return BAD
-            step = r.steps + r.links[step.a + number]
+            field = <const Field *>field.of + number
             at += 1
-            way = step.way
-        col = r.cols + step.column
-        if way == BY_STEP or way >= BY_NULL:
-            r.at = at
-            if way == BY_NULL:
-                result = add_null(r, col) if counts(r, step.c) else BAD
+            way = field.way
+        col = cols + field.column
+        if way == BY_NULL or way == BY_RECORD:
+            room -= field.cost
+            if room < 0:
+                return BAD
+            if way == BY_RECORD:
+                if level + field.depth > MAX_LEVELS:
+                    return BAD
+                col.count = row + 1
+            elif add_null_at(r, col, row) != FINE:
+                return NO_MEMORY
+            continue
+        if way == BY_STEP or way == BY_UNION or way == BY_ITEMS:
+            if at > end:
+                return BAD
+            r.at, r.room = at, room
+            if way == BY_ITEMS:
+                result = read_items(r, field.step, level + field.depth)
             else:
-                result = read_step(r, step, level)
+                result = read_step(r, field.step, level + field.depth)
             if result != FINE:
                 return result
-            at = r.at
+            at, room = r.at, r.room
             continue
-        if col.count == col.room and grow_column(r, col) != FINE:
-            return NO_MEMORY
-        if way == BY_DOUBLE:
-            if end - at < 8:
+        if at >= end:
+            return BAD
+        if way == BY_LONG:
+            at = pyconsumer_number_end(at, &number)
+            if at is NULL:
                 return BAD
-            put_little(col.data + 8 * col.count, at, 8)
+            (<int64_t *>col.data)[row] = number
+        elif way == BY_INT:
+            at = pyconsumer_number_end(at, &number)
+            if at is NULL or number < INT32_MIN or number > INT32_MAX:
+                return BAD
+            (<int32_t *>col.data)[row] = <int32_t>number
+        elif way == BY_ENUM:
+            at = pyconsumer_number_end(at, &number)
+            if at is NULL or number < 0 or number >= field.size:
+                return BAD
+            number = (<const int32_t *>field.of)[number]
+            if number < 0:
+                return BAD
+            (<int32_t *>col.data)[row] = <int32_t>number
+        elif way == BY_DOUBLE:
+            put_little(col.data + 8 * row, at, 8)
             at += 8
+        elif way == BY_FLOAT:
+            put_little(col.data + 4 * row, at, 4)
+            at += 4
         elif way == BY_BOOLEAN:
-            if at >= end or at[0] > 1:
+            if at[0] > 1:
                 return BAD
-            set_bit(col.data, col.count, at[0] == 1)
+            col.data[row >> 3] |= <uint8_t>(at[0] << (row & 7))
             at += 1
         else:
-            if at < end and at[0] < 0x80:
-                found = at[0]
-                number = <int64_t>((found >> 1) ^ (0 - (found & 1)))
-                at += 1
-            else:
-                length = pyconsumer_number(at, end, &number)
-                if length == 0:
+            at = pyconsumer_number_end(at, &number)
+            if at is NULL or number < 0 or number > end - at:
+                return BAD
+            room -= number
+            if room < 0:
+                return BAD
+            if not pyconsumer_short_text(col.data + col.size, col.capacity - col.size, at, SLACK, number):
+                if way == BY_TEXT and not pyconsumer_is_utf8(at, <size_t>number):
                     return BAD
-                at += length
-            if way == BY_LONG:
-                (<int64_t *>col.data)[col.count] = number
-            elif way <= BY_ENUM:
-                if way == BY_ENUM:
-                    if number < 0 or number >= step.size:
-                        return BAD
-                    number = (<const int32_t *>step.at)[number]
-                    if number < 0:
-                        return BAD
-                elif number < INT32_MIN or number > INT32_MAX:
-                    return BAD
-                (<int32_t *>col.data)[col.count] = <int32_t>number
-            else:
-                if number < 0 or number > end - at or not counts(r, number):
-                    return BAD
-                if not pyconsumer_short_text(col.data + col.size, col.capacity - col.size, at, end - at, number):
-                    if way == BY_TEXT and not pyconsumer_is_utf8(at, <size_t>number):
-                        return BAD
-                    if number > col.capacity - col.size and grow_text(r, col, number) != FINE:
-                        return NO_MEMORY
-                    pyconsumer_copy(col.data + col.size, at, <size_t>number)
-                at += number
-                col.size += number
-                col.ends[col.count + 1] = <int32_t>col.size
-        col.count += 1
-    r.at = at
+                if number > col.capacity - col.size and grow_text(r, col, number) != FINE:
+                    return NO_MEMORY
+                pyconsumer_copy(col.data + col.size, at, <size_t>number)
+            at += number
+            col.size += number
+            col.ends[row + 1] = <int32_t>col.size
+        col.count = row + 1
+    r.at, r.room = at, room
+    return FINE
+
+
+cdef inline void set_null(Col *col, Py_ssize_t row) noexcept nogil:
+    if col.valid is not NULL:
+        col.valid[row >> 3] &= <uint8_t>~(1 << (row & 7))
+
+
+cdef inline int add_null_at(Reading *r, Col *col, Py_ssize_t row) noexcept:
+    """Append a null to a column that is ready."""
+    if col.kind == K_BYTES:
+        col.ends[row + 1] = <int32_t>col.size
+    elif col.width == 8:
+        (<uint64_t *>col.data)[row] = 0
+    elif col.width == 4:
+        (<uint32_t *>col.data)[row] = 0
+    else:
+        return add_null(r, col)
+    set_null(col, row)
+    col.count = row + 1
     return FINE
 
 
@@ -961,11 +1153,15 @@ cdef int read_items(Reading *r, const Do *step, int level) noexcept:
             if not counts(r, 8 if keys is NULL else 64):
                 return BAD
             if keys is not NULL:
-                if not sized_at(r, &start, &size) or not pyconsumer_is_utf8(start, <size_t>size):
-                    return BAD
-                if add_bytes(r, keys, start, <Py_ssize_t>size) != FINE:
-                    return NO_MEMORY
-            result = read_step(r, item, level + 1)
+                result = read_text(r, keys)
+                if result != FINE:
+                    return result
+            if item.do == D_RECORD:
+                result = read_record(r, item, level + 1)
+            elif item.do == D_TEXT:
+                result = read_text(r, r.cols + item.column)
+            else:
+                result = read_step(r, item, level + 1)
             if result != FINE:
                 return result
         if end is not NULL and r.at != end:
@@ -1115,6 +1311,7 @@ cdef class ColumnsDecoder:
     cdef Py_ssize_t most_held
     cdef Py_ssize_t most_items
     cdef Py_ssize_t null_bytes
+    cdef Py_ssize_t announced  # rows
     cdef Reading reading
     cdef uint8_t[MOST_COPIED + SLACK] copied  # a value without slack
     cdef bint is_finished
@@ -1136,6 +1333,7 @@ cdef class ColumnsDecoder:
         self.null_bytes = max(0, <Py_ssize_t>given[0].null_bytes)
         self.count = len(given)
         self.is_finished = False
+        self.announced = 0
         self.cols = <Col *>PyMem_Malloc(self.count * sizeof(Col))
         self.children = <Py_ssize_t *>PyMem_Malloc((children + 1) * sizeof(Py_ssize_t))
         if self.cols is NULL or self.children is NULL:
@@ -1167,9 +1365,9 @@ cdef class ColumnsDecoder:
         cdef Py_ssize_t number
         if self.cols is not NULL:
             for number in range(self.count):
-                free(self.cols[number].valid)
-                free(self.cols[number].ends)
-                free(self.cols[number].data)
+                pyconsumer_piece_back(self.cols[number].valid)
+                pyconsumer_piece_back(self.cols[number].ends)
+                pyconsumer_piece_back(self.cols[number].data)
         PyMem_Free(self.cols)
         PyMem_Free(self.children)
 
@@ -1233,7 +1431,7 @@ cdef class ColumnsDecoder:
         cdef list bad = []
         cdef Chosen chosen
         self.check_open()
-        self.reading.expected = len(rows)
+        self.reading.expected = max(<Py_ssize_t>len(rows), self.announced)
         chosen.number = -1
         chosen.program = NULL
         chosen.kind = NO_PROGRAM
@@ -1262,7 +1460,7 @@ cdef class ColumnsDecoder:
         cdef Py_ssize_t after
         cdef Given given = Given(column, count)
         self.check_open()
-        self.reading.expected = count
+        self.reading.expected = max(count, self.announced)
         self.reading.limit = given.data + given.size
         chosen.number = -1
         chosen.program = NULL
@@ -1313,6 +1511,8 @@ cdef class ColumnsDecoder:
             r.at, r.end, r.room = start + 5, given.data + ends[row + 1], self.room
             if chosen.kind == OF_MESSAGES:
                 result = read_message(&p, <MessageProgram>chosen.program)
+            elif r.steps.do == D_RECORD:
+                result = read_record(r, r.steps, 0)
             else:
                 result = read_step(r, r.steps, 0)
             if result != FINE or r.at != r.end:
@@ -1424,6 +1624,10 @@ cdef class ColumnsDecoder:
         self.reading.held += ROW_BYTES + self.null_bytes
         return add_null(&self.reading, self.cols)
 
+    def expect(self, Py_ssize_t rows):
+        """See ``_pure_columns.ColumnsDecoder.expect``."""
+        self.announced = min(max(rows, 0), MOST_ANNOUNCED)
+
     def truncate(self, Py_ssize_t count):
         """Drop all rows but the first ``count``."""
         self.check_open()
@@ -1444,7 +1648,8 @@ cdef class ColumnsDecoder:
 
 
 cdef inline void use_steps(Reading *r, ColumnProgram program) noexcept:
-    r.steps, r.links, r.skipper = program.steps, program.links, <PyObject *>program.skipper
+    r.steps, r.links, r.fields = program.steps, program.links, program.fields
+    r.skipper = <PyObject *>program.skipper
 
 
 cdef inline int64_t id_at(const uint8_t *start) noexcept nogil:
@@ -1498,7 +1703,7 @@ cdef object finished(Col *col):
             col.valid = NULL
     if col.kind == K_BYTES or col.kind == K_LIST or col.kind == K_MAP:
         if col.ends is NULL:
-            col.ends = <int32_t *>malloc(4)
+            col.ends = <int32_t *>pyconsumer_piece(4)
             if col.ends is NULL:
                 raise MemoryError()
             col.ends[0] = 0

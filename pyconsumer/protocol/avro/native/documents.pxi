@@ -645,7 +645,8 @@ cdef int read_again(Reading *r, DocumentProgram program, const uint8_t *start, P
         encoded = program.plan.encode(PyBytes_FromStringAndSize(<const char *>start, size))
     except SerializationError:
         return BAD
-    r.steps, r.links, r.skipper = program.again.steps, program.again.links, <PyObject *>program.again.skipper
+    use_steps(r, program.again)
+    r.has_slack = False
     r.at = <const uint8_t *>PyBytes_AS_STRING(encoded)
     r.end = r.at + PyBytes_GET_SIZE(encoded)
     return read_step(r, r.steps, 0)

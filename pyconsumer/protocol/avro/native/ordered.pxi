@@ -484,11 +484,6 @@ cdef inline int fill_slot(Pr *p, const Slot *slot, Py_ssize_t row, int level) no
     return FINE
 
 
-cdef inline void set_null(Col *col, Py_ssize_t row) noexcept nogil:
-    if col.valid is not NULL:
-        col.valid[row >> 3] &= <uint8_t>~(1 << (row & 7))
-
-
 # -- a whole value -----------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from pyconsumer.protocol.avro import (
     read_plan,
     write_plan,
 )
+from pyconsumer.protocol.avro.arrow import arrow_array, arrow_type
 from pyconsumer.protocol.avro.coder import REVISION
 from pyconsumer.protocol.avro.column_plan import column_plan
 from pyconsumer.protocol.avro.layout import Kind, Layout, make_layout
@@ -304,3 +305,55 @@ def test_a_decoder_without_rows_is_not_full(twin: Any) -> None:
         assert decoder.append(rows, {7: program})[0] == 0
         decoder.truncate(0)
         assert decoder.append(rows, {7: program})[0] == used
+
+
+@needs_compiled
+def test_records_in_records_are_read_by_both_up_to_the_same_level() -> None:
+    """The compiled decoder reads the fields of a record in a record in one loop."""
+    nested: Any = "long"
+    verdicts = []
+    for level in range(1, 68):
+        nested = {"type": "record", "name": f"r{level}", "fields": [{"name": "f", "type": nested}]}
+        nested["fields"].append({"name": "t", "type": ["null", "string"]})
+        made = columns_of(nested)
+        if made is None:
+            verdicts.append(None)
+            continue
+        data = b"\4" + b"\2\4ab" * level
+        rows: list[bytes | None] = [PREFIX + data, None, PREFIX + data[:-1], PREFIX + data + b"\0", PREFIX + data]
+        array, refused, found = decoded(native, *made, rows)
+        of_twin, refused_there, found_there = decoded(_pure_columns, *made, rows)
+        assert refused == refused_there
+        assert plain(found, made[1]) == plain(found_there, made[1])
+        assert array.to_pylist() == of_twin.to_pylist()
+        verdicts.append(refused == [2, 3])
+    assert verdicts[:60] == [True] * 60
+    assert verdicts[-1] is not True, "there is a deepest level"
+
+
+@needs_compiled
+def test_columns_that_are_kept_do_not_change_with_later_ones() -> None:
+    """Large pieces of memory are used again, those of columns that somebody has are not."""
+    made = columns_of(
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string"}]}
+    )
+    assert made is not None
+    schema, layout = made
+    program = native.ColumnProgram(column_plan(schema, layout))
+
+    def batch(number: int, rows: int) -> Any:
+        decoder = native.ColumnsDecoder(layout.columns)
+        decoder.expect(rows // 2)
+        data = PREFIX + bytes([2 * number, 20]) + b"%010d" % number
+        assert decoder.append([data] * rows, {7: program}) == (rows, [])
+        return arrow_array(pa, layout, arrow_type(pa, layout), decoder.finish())
+
+    kept = []
+    for number, rows in enumerate([20_000, 30_000, 20_000, 5, 20_000, 40_000, 20_000, 3, 20_000]):
+        array = batch(number, rows)
+        if number % 2 == 0:
+            kept.append((number, rows, array))
+        del array
+    for number, rows, array in kept:
+        array.validate(full=True)
+        assert array.to_pylist() == [{"a": number, "b": f"{number:010}"}] * rows
