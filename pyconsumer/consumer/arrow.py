@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyconsumer.consumer.arguments import check_max_records
 from pyconsumer.errors import SchemaUnavailableError
@@ -32,7 +32,9 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 
 DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "leader_epoch")
-_NUMBERS: Final = {  # by column, its attribute of the rows, and the format of its numbers
+_NUMBERS: Final[
+    dict[str, tuple[str, Literal["q", "i"]]]
+] = {  # by column, its attribute of the rows, and the format of its numbers
     "offset": ("offsets", "q"),
     "timestamp": ("timestamps", "q"),
     "timestamp_type": ("timestamp_types", "i"),
