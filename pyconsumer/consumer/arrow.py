@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyconsumer.consumer.arguments import check_max_records
@@ -41,7 +39,7 @@ _NUMBERS: Final[
     "leader_epoch": ("leader_epochs", "i"),
 }
 _OF_RUNS: Final = ("topic", "partition")  # columns that have one value for all rows of a partition
-_MOST_KEPT: Final = 4 * 1024 * 1024  # bytes of the column of topics that is kept for the next batches
+_MOST_KEPT: Final = 4 * 1024 * 1024  # bytes of the columns of topics that are kept for the next batches
 
 Runs = Sequence[tuple[TopicPartition, int]]
 """Partitions with numbers of rows, in the order of the rows."""
@@ -78,7 +76,7 @@ class ArrowColumns:
         if isinstance(names, str):
             raise TypeError(f"columns are a list of names, not one name: {names!r}")
         self._pa: Any = pyarrow
-        self._kept: tuple[str, Any] = "", ()
+        self._kept: dict[str, Any] = {}
         self._names = DEFAULT_COLUMNS if names is None else tuple(names)
         unknown = [name for name in self._names if name not in _COLUMNS]
         if unknown or not self._names:
@@ -173,31 +171,26 @@ class ArrowColumns:
         if pa.types.is_dictionary(kind):
             indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
             return pa.DictionaryArray.from_arrays(indices, self._strings(numbers))
-        lasting = [(tp.topic, count) for tp, count in runs if count]
-        if len(numbers) == 1 and lasting:
-            return self._one_topic(lasting[0][0], sum([count for _, count in lasting]))
-        return self._decoded(lasting)
+        # Not by run_end_decode: pyarrow's compute functions would take 40 MB of memory.
+        if len(numbers) == 1:
+            return self._column_of(runs[0][0].topic, sum([count for _, count in runs]))
+        found = [self._column_of(tp.topic, count) for tp, count in runs if count]
+        return pa.concat_arrays(found) if found else self._strings([])
 
-    def _one_topic(self, topic: str, count: int) -> Any:
-        """Return a column of one topic. It is the beginning of a longer one, which is made once."""
-        known, column = self._kept
-        if known == topic and count <= len(column):
-            return column.slice(0, count)
-        room = 1 << (count - 1).bit_length()
-        if room * (len(topic.encode()) + 4) > _MOST_KEPT:
-            return self._decoded([(topic, count)])
-        column = self._decoded([(topic, room)])
-        self._kept = topic, column
+    def _column_of(self, topic: str, count: int) -> Any:
+        """Return a column of one topic. It is the beginning of a longer one, which is made once by doubling."""
+        column = self._kept.get(topic)
+        if column is None:
+            column = self._strings([topic] * 64)
+        if len(column) < count or topic not in self._kept:
+            while len(column) < count:
+                column = self._pa.concat_arrays([column, column])
+            self._kept.pop(topic, None)
+            if sum([each.nbytes for each in list(self._kept.values())]) + column.nbytes > _MOST_KEPT:
+                self._kept.clear()
+            if column.nbytes <= _MOST_KEPT:
+                self._kept[topic] = column
         return column.slice(0, count)
-
-    def _decoded(self, runs: Sequence[tuple[str, int]]) -> Any:
-        pa = self._pa
-        # Several times as fast as to cast a dictionary.
-        from pyarrow.compute import run_end_decode
-
-        ends = number_array(pa, array("i", accumulate([count for _, count in runs])), pa.int32())
-        names = self._strings([topic for topic, _ in runs])
-        return run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, names))
 
     def _strings(self, texts: Iterable[str]) -> Any:
         return binary_array(self._pa, BinaryColumn.of([text.encode() for text in texts]), self._pa.string())

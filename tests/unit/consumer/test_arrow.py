@@ -124,14 +124,36 @@ def test_the_column_of_topics_is_the_beginning_of_one_that_is_kept() -> None:
 
     first = topics("orders", 5)
     address = first.buffers()[2].address
+    assert topics("orders", 64).buffers()[2].address == address
+    assert topics("o" * 200, 3).buffers()[2].address != address
     assert topics("orders", 8).buffers()[2].address == address
     assert first.nbytes == 5 * (4 + len("orders"))
-    longer = topics("orders", 9)
+    longer = topics("orders", 65)
     assert longer.buffers()[2].address != address
-    assert topics("o" * 200, 3).buffers()[2].address != longer.buffers()[2].address
-    many = topics("o" * 200, 30_000)  # a column of more than 4 MiB is not kept
+    assert topics("orders", 128).buffers()[2].address == longer.buffers()[2].address
+    many = topics("o" * 200, 30_000)  # a column of more than 4 MiB is not kept, and drops the others
     assert topics("o" * 200, 30_000).buffers()[2].address != many.buffers()[2].address
+    assert topics("orders", 65).buffers()[2].address != longer.buffers()[2].address
     assert first.to_pylist() == ["orders"] * 5
+    wanted = ArrowColumns(["topic"])
+    for number in range(300):
+        (found,) = wanted.arrays(wanted.builder().build(), [(TopicPartition(f"t{number}", 0), 2_000), (A, 3)])
+        assert found.to_pylist() == [f"t{number}"] * 2_000 + ["a"] * 3
+    kept = wanted._kept.values()
+    assert 0 < sum(column.nbytes for column in kept) <= 4 * 1024 * 1024
+
+
+def test_pyarrows_compute_functions_are_not_loaded() -> None:
+    """They take 40 MB of memory."""
+    program = (
+        "from pyconsumer.consumer.arrow import ArrowColumns; from pyconsumer import TopicPartition;"
+        "wanted = ArrowColumns(); builder = wanted.builder();"
+        "print(len(wanted.arrays(builder.build(), [(TopicPartition('a', 0), 0)])));"
+        "wanted._topics(wanted.schema.field('topic').type, [(TopicPartition('a', 0), 9), (TopicPartition('b', 0), 9)]);"
+        "print('pyarrow.compute' in __import__('sys').modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "7\nFalse\n"
 
 
 @pytest.mark.parametrize("dictionary_topic", [False, True])
