@@ -250,6 +250,10 @@ class FramedSide:
         """Do as :meth:`prepare`, and return the column to decode first."""
         return column, *self.prepare(decoder, column, headers, count)
 
+    def note_rows(self, count: int) -> None:
+        """Note the number of rows of a batch. The next one is expected to have as many."""
+        self.rows_before = count
+
     def identity(self, column: BinaryColumn, headers: HeaderColumn | None, row: int) -> Any:
         """Return the id or the GUID of the schema that a row names. This is for a row that was refused.
 

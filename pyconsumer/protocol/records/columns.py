@@ -155,6 +155,13 @@ class Columns:
         """Size of keys and values in bytes."""
         return sum([len(column.data) for column in (self.keys, self.values) if column is not None])
 
+    def forget(self, *, keys: bool, values: bool) -> None:
+        """Drop keys or values, as if they had not been requested."""
+        if keys:
+            self.keys = None
+        if values:
+            self.values = None
+
 
 class ColumnsBuilder:
     """Builds columns from lists of records.
