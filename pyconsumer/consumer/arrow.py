@@ -220,10 +220,8 @@ class _TypedColumns:
         self._raw_columns = arrow_columns(self.raw or ("offset",), dictionary_topic)
         import pyarrow
 
-        from pyconsumer.protocol.avro.arrow import arrow_type
-
         self._pa: Any = pyarrow
-        self._types = {side: arrow_type(pyarrow, columns.layout) for side, columns in sides.items()}
+        self._types = {side: columns.arrow_type(pyarrow) for side, columns in sides.items()}
         fields = []
         for name in names:
             kind = self._types.get(name)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 from pyconsumer.errors import ConfigurationError, SchemaUnavailableError, SerializationError
 from pyconsumer.generic import PendingError
 from pyconsumer.protocol.avro._pure_columns import Odd, rows_of
+from pyconsumer.protocol.avro.arrow import arrow_type
 from pyconsumer.schemas.errors import SchemaFramingError, SchemaNotFoundError
 from pyconsumer.schemas.loading import Loader
 from pyconsumer.schemas.rules import refuse_rules
@@ -163,6 +164,7 @@ class FramedSide:
     def __init__(self, layout: Layout, field: MessageField) -> None:
         self.layout = layout
         self.rows_before = 0
+        self._arrow: Any = None
         self._field = field
         self._programs: dict[Any, Any] = {}
 
@@ -249,6 +251,16 @@ class FramedSide:
     ) -> tuple[BinaryColumn, Mapping[Any, Any], dict[int, Odd], int, Exception | None]:
         """Do as :meth:`prepare`, and return the column to decode first."""
         return column, *self.prepare(decoder, column, headers, count)
+
+    def arrow_type(self, pa: Any) -> Any:
+        """Return the Arrow type of the columns. It is made once.
+
+        Args:
+            pa: the module ``pyarrow``.
+        """
+        if self._arrow is None:
+            self._arrow = arrow_type(pa, self.layout)
+        return self._arrow
 
     def note_rows(self, count: int) -> None:
         """Note the number of rows of a batch. The next one is expected to have as many."""
