@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pyconsumer.errors import SerializationError as SerializationError
     from pyconsumer.protocol.protobuf.files import message_class as message_class
     from pyconsumer.schemas.avro.deserializer import AvroDeserializer as AvroDeserializer
     from pyconsumer.schemas.avro.serializer import AvroSerializer as AvroSerializer
@@ -46,6 +47,14 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.registry.values import SchemaReference as SchemaReference
     from pyconsumer.schemas.registry.values import SchemaVersion as SchemaVersion
     from pyconsumer.schemas.registry.values import ServerConfig as ServerConfig
+    from pyconsumer.schemas.simple import Deserializer as Deserializer
+    from pyconsumer.schemas.simple import DoubleDeserializer as DoubleDeserializer
+    from pyconsumer.schemas.simple import DoubleSerializer as DoubleSerializer
+    from pyconsumer.schemas.simple import IntegerDeserializer as IntegerDeserializer
+    from pyconsumer.schemas.simple import IntegerSerializer as IntegerSerializer
+    from pyconsumer.schemas.simple import Serializer as Serializer
+    from pyconsumer.schemas.simple import StringDeserializer as StringDeserializer
+    from pyconsumer.schemas.simple import StringSerializer as StringSerializer
     from pyconsumer.schemas.subjects import MessageField as MessageField
     from pyconsumer.schemas.subjects import SerializationContext as SerializationContext
     from pyconsumer.schemas.subjects import record_subject_name_strategy as record_subject_name_strategy
@@ -56,13 +65,19 @@ if TYPE_CHECKING:
 _IDS = "pyconsumer.schemas.ids"
 _ERRORS = "pyconsumer.schemas.errors"
 _SUBJECTS = "pyconsumer.schemas.subjects"
+_SIMPLE = "pyconsumer.schemas.simple"
 _VALUES = "pyconsumer.schemas.registry.values"
 _HOMES = {
     "AsyncSchemaRegistryClient": "pyconsumer.schemas.registry.async_client",
     "AvroDeserializer": "pyconsumer.schemas.avro.deserializer",
     "AvroSerializer": "pyconsumer.schemas.avro.serializer",
     "ConfigCompatibilityLevel": _VALUES,
+    "Deserializer": _SIMPLE,
+    "DoubleDeserializer": _SIMPLE,
+    "DoubleSerializer": _SIMPLE,
     "IncompatibleSchemaError": _ERRORS,
+    "IntegerDeserializer": _SIMPLE,
+    "IntegerSerializer": _SIMPLE,
     "InvalidSchemaError": _ERRORS,
     "JSONDeserializer": "pyconsumer.schemas.json_schema.deserializer",
     "JSONSerializer": "pyconsumer.schemas.json_schema.serializer",
@@ -90,7 +105,11 @@ _HOMES = {
     "SchemaRegistryUnavailableError": _ERRORS,
     "SchemaVersion": _VALUES,
     "SerializationContext": _SUBJECTS,
+    "SerializationError": "pyconsumer.errors",
+    "Serializer": _SIMPLE,
     "ServerConfig": _VALUES,
+    "StringDeserializer": _SIMPLE,
+    "StringSerializer": _SIMPLE,
     "dual_schema_id_deserializer": _IDS,
     "header_schema_id_serializer": _IDS,
     "message_class": "pyconsumer.protocol.protobuf.files",
@@ -107,7 +126,12 @@ __all__ = [
     "AvroDeserializer",
     "AvroSerializer",
     "ConfigCompatibilityLevel",
+    "Deserializer",
+    "DoubleDeserializer",
+    "DoubleSerializer",
     "IncompatibleSchemaError",
+    "IntegerDeserializer",
+    "IntegerSerializer",
     "InvalidSchemaError",
     "JSONDeserializer",
     "JSONSerializer",
@@ -135,7 +159,11 @@ __all__ = [
     "SchemaRegistryUnavailableError",
     "SchemaVersion",
     "SerializationContext",
+    "SerializationError",
+    "Serializer",
     "ServerConfig",
+    "StringDeserializer",
+    "StringSerializer",
     "dual_schema_id_deserializer",
     "header_schema_id_serializer",
     "message_class",
