@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from pyconsumer.protocol.protobuf.files import message_class as message_class
     from pyconsumer.schemas.avro.deserializer import AvroDeserializer as AvroDeserializer
     from pyconsumer.schemas.avro.serializer import AvroSerializer as AvroSerializer
+    from pyconsumer.schemas.awaited import AsyncAvroDeserializer as AsyncAvroDeserializer
+    from pyconsumer.schemas.awaited import AsyncAvroSerializer as AsyncAvroSerializer
+    from pyconsumer.schemas.awaited import AsyncJSONDeserializer as AsyncJSONDeserializer
+    from pyconsumer.schemas.awaited import AsyncJSONSerializer as AsyncJSONSerializer
+    from pyconsumer.schemas.awaited import AsyncProtobufDeserializer as AsyncProtobufDeserializer
+    from pyconsumer.schemas.awaited import AsyncProtobufSerializer as AsyncProtobufSerializer
     from pyconsumer.schemas.errors import IncompatibleSchemaError as IncompatibleSchemaError
     from pyconsumer.schemas.errors import InvalidSchemaError as InvalidSchemaError
     from pyconsumer.schemas.errors import SchemaFramingError as SchemaFramingError
@@ -62,12 +68,19 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.subjects import topic_record_subject_name_strategy as topic_record_subject_name_strategy
     from pyconsumer.schemas.subjects import topic_subject_name_strategy as topic_subject_name_strategy
 
+_AWAITED = "pyconsumer.schemas.awaited"
 _IDS = "pyconsumer.schemas.ids"
 _ERRORS = "pyconsumer.schemas.errors"
 _SUBJECTS = "pyconsumer.schemas.subjects"
 _SIMPLE = "pyconsumer.schemas.simple"
 _VALUES = "pyconsumer.schemas.registry.values"
 _HOMES = {
+    "AsyncAvroDeserializer": _AWAITED,
+    "AsyncAvroSerializer": _AWAITED,
+    "AsyncJSONDeserializer": _AWAITED,
+    "AsyncJSONSerializer": _AWAITED,
+    "AsyncProtobufDeserializer": _AWAITED,
+    "AsyncProtobufSerializer": _AWAITED,
     "AsyncSchemaRegistryClient": "pyconsumer.schemas.registry.async_client",
     "AvroDeserializer": "pyconsumer.schemas.avro.deserializer",
     "AvroSerializer": "pyconsumer.schemas.avro.serializer",
@@ -122,6 +135,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncAvroDeserializer",
+    "AsyncAvroSerializer",
+    "AsyncJSONDeserializer",
+    "AsyncJSONSerializer",
+    "AsyncProtobufDeserializer",
+    "AsyncProtobufSerializer",
     "AsyncSchemaRegistryClient",
     "AvroDeserializer",
     "AvroSerializer",

@@ -90,7 +90,9 @@ def test_confluents_classes_write_and_read_the_same(
 
 
 @pytest.mark.parametrize(("kind", "arguments", "value", "is_theirs"), BAD_VALUES)
-def test_what_cannot_be_written_is_an_error(kind: str, arguments: tuple[Any, ...], value: Any, is_theirs: bool) -> None:
+def test_a_value_that_cannot_be_written_is_an_error(
+    kind: str, arguments: tuple[Any, ...], value: Any, is_theirs: bool
+) -> None:
     with pytest.raises(SerializationError) as raised:
         pair(kind, arguments)[0](value, VALUE)
     assert str(raised.value)
@@ -101,7 +103,9 @@ def test_what_cannot_be_written_is_an_error(kind: str, arguments: tuple[Any, ...
 
 
 @pytest.mark.parametrize(("kind", "arguments", "data", "is_theirs"), BAD_BYTES)
-def test_what_cannot_be_read_is_an_error(kind: str, arguments: tuple[Any, ...], data: Any, is_theirs: bool) -> None:
+def test_bytes_that_cannot_be_read_are_an_error(
+    kind: str, arguments: tuple[Any, ...], data: Any, is_theirs: bool
+) -> None:
     with pytest.raises(SerializationError) as raised:
         pair(kind, arguments)[1](data, VALUE)
     assert str(raised.value)
