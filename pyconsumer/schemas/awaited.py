@@ -38,7 +38,8 @@ async def _result(call: Callable[[], T]) -> T:
         try:
             return call()
         except PendingError as pending:
-            arrival = asyncio.wrap_future(pending.arrival)
+            future: Any = pending.arrival
+        arrival = asyncio.wrap_future(future)
         await asyncio.wait([arrival])
         arrival.exception()  # the next call raises it
 
