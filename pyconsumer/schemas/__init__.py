@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING
 from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pyconsumer.errors import SerializationError as SerializationError
     from pyconsumer.protocol.protobuf.files import message_class as message_class
     from pyconsumer.schemas.avro.deserializer import AvroDeserializer as AvroDeserializer
     from pyconsumer.schemas.avro.serializer import AvroSerializer as AvroSerializer
+    from pyconsumer.schemas.awaited import AsyncAvroDeserializer as AsyncAvroDeserializer
+    from pyconsumer.schemas.awaited import AsyncAvroSerializer as AsyncAvroSerializer
+    from pyconsumer.schemas.awaited import AsyncJSONDeserializer as AsyncJSONDeserializer
+    from pyconsumer.schemas.awaited import AsyncJSONSerializer as AsyncJSONSerializer
+    from pyconsumer.schemas.awaited import AsyncProtobufDeserializer as AsyncProtobufDeserializer
+    from pyconsumer.schemas.awaited import AsyncProtobufSerializer as AsyncProtobufSerializer
     from pyconsumer.schemas.errors import IncompatibleSchemaError as IncompatibleSchemaError
     from pyconsumer.schemas.errors import InvalidSchemaError as InvalidSchemaError
     from pyconsumer.schemas.errors import SchemaFramingError as SchemaFramingError
@@ -46,6 +53,14 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.registry.values import SchemaReference as SchemaReference
     from pyconsumer.schemas.registry.values import SchemaVersion as SchemaVersion
     from pyconsumer.schemas.registry.values import ServerConfig as ServerConfig
+    from pyconsumer.schemas.simple import Deserializer as Deserializer
+    from pyconsumer.schemas.simple import DoubleDeserializer as DoubleDeserializer
+    from pyconsumer.schemas.simple import DoubleSerializer as DoubleSerializer
+    from pyconsumer.schemas.simple import IntegerDeserializer as IntegerDeserializer
+    from pyconsumer.schemas.simple import IntegerSerializer as IntegerSerializer
+    from pyconsumer.schemas.simple import Serializer as Serializer
+    from pyconsumer.schemas.simple import StringDeserializer as StringDeserializer
+    from pyconsumer.schemas.simple import StringSerializer as StringSerializer
     from pyconsumer.schemas.subjects import MessageField as MessageField
     from pyconsumer.schemas.subjects import SerializationContext as SerializationContext
     from pyconsumer.schemas.subjects import record_subject_name_strategy as record_subject_name_strategy
@@ -53,16 +68,29 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.subjects import topic_record_subject_name_strategy as topic_record_subject_name_strategy
     from pyconsumer.schemas.subjects import topic_subject_name_strategy as topic_subject_name_strategy
 
+_AWAITED = "pyconsumer.schemas.awaited"
 _IDS = "pyconsumer.schemas.ids"
 _ERRORS = "pyconsumer.schemas.errors"
 _SUBJECTS = "pyconsumer.schemas.subjects"
+_SIMPLE = "pyconsumer.schemas.simple"
 _VALUES = "pyconsumer.schemas.registry.values"
 _HOMES = {
+    "AsyncAvroDeserializer": _AWAITED,
+    "AsyncAvroSerializer": _AWAITED,
+    "AsyncJSONDeserializer": _AWAITED,
+    "AsyncJSONSerializer": _AWAITED,
+    "AsyncProtobufDeserializer": _AWAITED,
+    "AsyncProtobufSerializer": _AWAITED,
     "AsyncSchemaRegistryClient": "pyconsumer.schemas.registry.async_client",
     "AvroDeserializer": "pyconsumer.schemas.avro.deserializer",
     "AvroSerializer": "pyconsumer.schemas.avro.serializer",
     "ConfigCompatibilityLevel": _VALUES,
+    "Deserializer": _SIMPLE,
+    "DoubleDeserializer": _SIMPLE,
+    "DoubleSerializer": _SIMPLE,
     "IncompatibleSchemaError": _ERRORS,
+    "IntegerDeserializer": _SIMPLE,
+    "IntegerSerializer": _SIMPLE,
     "InvalidSchemaError": _ERRORS,
     "JSONDeserializer": "pyconsumer.schemas.json_schema.deserializer",
     "JSONSerializer": "pyconsumer.schemas.json_schema.serializer",
@@ -90,7 +118,11 @@ _HOMES = {
     "SchemaRegistryUnavailableError": _ERRORS,
     "SchemaVersion": _VALUES,
     "SerializationContext": _SUBJECTS,
+    "SerializationError": "pyconsumer.errors",
+    "Serializer": _SIMPLE,
     "ServerConfig": _VALUES,
+    "StringDeserializer": _SIMPLE,
+    "StringSerializer": _SIMPLE,
     "dual_schema_id_deserializer": _IDS,
     "header_schema_id_serializer": _IDS,
     "message_class": "pyconsumer.protocol.protobuf.files",
@@ -103,11 +135,22 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncAvroDeserializer",
+    "AsyncAvroSerializer",
+    "AsyncJSONDeserializer",
+    "AsyncJSONSerializer",
+    "AsyncProtobufDeserializer",
+    "AsyncProtobufSerializer",
     "AsyncSchemaRegistryClient",
     "AvroDeserializer",
     "AvroSerializer",
     "ConfigCompatibilityLevel",
+    "Deserializer",
+    "DoubleDeserializer",
+    "DoubleSerializer",
     "IncompatibleSchemaError",
+    "IntegerDeserializer",
+    "IntegerSerializer",
     "InvalidSchemaError",
     "JSONDeserializer",
     "JSONSerializer",
@@ -135,7 +178,11 @@ __all__ = [
     "SchemaRegistryUnavailableError",
     "SchemaVersion",
     "SerializationContext",
+    "SerializationError",
+    "Serializer",
     "ServerConfig",
+    "StringDeserializer",
+    "StringSerializer",
     "dual_schema_id_deserializer",
     "header_schema_id_serializer",
     "message_class",

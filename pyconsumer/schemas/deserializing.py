@@ -171,11 +171,18 @@ class SchemaDeserializer(Generic[D]):
         Raises:
             SerializationError: the bytes are no value of their schema, or it cannot be fetched.
         """
+        return self._read(data, ctx, self._loader.wait)
+
+    def attempt(self, data: bytes | None, ctx: SerializationContext | None = None) -> Any:
+        """Return the value of some bytes as a call does, but raise ``PendingError`` instead of waiting."""
+        return self._read(data, ctx, self._loader.get)
+
+    def _read(self, data: bytes | None, ctx: SerializationContext | None, get: Callable[[Any, str], D]) -> Any:
         if data is None:
             return None
         side = self.bind(MessageField.VALUE if ctx is None else str(ctx.field))
         topic = "" if ctx is None or ctx.topic is None else ctx.topic
-        return side.decode(topic, None if ctx is None else ctx.headers, data, self._loader.wait, ctx)
+        return side.decode(topic, None if ctx is None else ctx.headers, data, get, ctx)
 
     def deserialize(self, topic: str, headers: Sequence[Header] | None, data: bytes) -> Any:
         """Return the value of some bytes, for a client that does not bind. Waits and raises as a call."""

@@ -164,10 +164,17 @@ class SchemaSerializer(Generic[P]):
         Raises:
             SerializationError: the object does not fit the schema, or the registry cannot be used.
         """
+        return self._written(obj, ctx, self._loader.wait)
+
+    def attempt(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
+        """Return the bytes of an object as a call does, but raise ``PendingError`` instead of waiting."""
+        return self._written(obj, ctx, self._loader.get)
+
+    def _written(self, obj: Any, ctx: SerializationContext | None, get: Callable[[Any, str], _Settled]) -> bytes | None:
         if obj is None:
             return None
         context = ctx or SerializationContext("", MessageField.NONE)
-        settled = self._loader.wait((context.topic, MessageField(str(context.field))), self._name(context.topic))
+        settled = get((context.topic, MessageField(str(context.field))), self._name(context.topic))
         value = obj if self._to_dict is None else self._to_dict(obj, context)
         data = settled.encode(value, settled.prefix)
         if settled.schema_id is None:

@@ -82,6 +82,10 @@ class AsyncSchemaRegistryClient(RegistryDriver):
         """End the client's threads and close its connections. Calls that wait end with an error."""
         self._end()
 
+    async def aclose(self) -> None:
+        """Close the client, by the name of confluent-kafka."""
+        await self.close()
+
     async def __aenter__(self) -> Self:
         return self
 

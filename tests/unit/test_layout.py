@@ -94,6 +94,8 @@ _MANY_CLASSES = {
     "pyconsumer/settings/config.py": "a table of settings, the settings of every client, and what both are made of",
     "pyconsumer/settings/kinds.py": "a table: one class for each kind of setting",
     "pyconsumer/clock.py": "clocks of a few lines: the machine's, and the two that tests move",
+    "pyconsumer/schemas/awaited.py": "confluent-kafka's six classes for event loops, each of two lines",
+    "pyconsumer/schemas/simple.py": "confluent-kafka's six small classes, and their two bases",
 }
 
 #: Error codes stand as names (``Errors.X``) everywhere else.

@@ -8,14 +8,18 @@ from typing import Any, Final
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.avro import AvroSchema, Encoder, write_plan
 from pyconsumer.schemas.avro.parsing import parse_with_references
-from pyconsumer.schemas.conf import schema_of
+from pyconsumer.schemas.conf import VALIDATION_RULES, refuse_validation_rules, schema_of
 from pyconsumer.schemas.registry.values import Schema
 from pyconsumer.schemas.serializing import SchemaSerializer, WriterSchema
 from pyconsumer.schemas.subjects import SerializationContext
 
 __all__ = ["AvroSerializer"]
 
-_DEFAULTS: Final = {"validate.strict": False, "validate.strict.allow.default": False}
+_DEFAULTS: Final[dict[str, Any]] = {
+    "validate.strict": False,
+    "validate.strict.allow.default": False,
+    **VALIDATION_RULES,
+}
 
 
 class AvroSerializer(SchemaSerializer[AvroSchema]):
@@ -53,6 +57,7 @@ class AvroSerializer(SchemaSerializer[AvroSchema]):
     ) -> None:
         schema = schema_of(schema_str, "AvroSerializer", self.FORMAT)
         super().__init__(schema_registry_client, schema, to_dict, conf, _DEFAULTS, rule_conf, rule_registry)
+        refuse_validation_rules(self._conf, "AvroSerializer")
         if self._conf["validate.strict"] or self._conf["validate.strict.allow.default"]:
             raise ConfigurationError("AvroSerializer has no validate.strict: keys that are no field are ignored")
         if schema is not None and not schema.references:
