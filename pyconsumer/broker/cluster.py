@@ -30,6 +30,7 @@ from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRu
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaTimeoutError
 from pyconsumer.quotas import QuotaEntity
+from pyconsumer.settings.jaas import quoted
 from pyconsumer.structs import Address
 
 __all__ = ["ClusterFaults", "EmbeddedCluster"]
@@ -303,11 +304,8 @@ class EmbeddedCluster:
         }
         if style == "java":
             module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-            quoted = [value.replace("\\", "\\\\").replace('"', '\\"') for value in (user, password)]
-            return common | {
-                "sasl.jaas.config": f"org.apache.kafka.common.security.{module} required "
-                f'username="{quoted[0]}" password="{quoted[1]}";'
-            }
+            login = f"username={quoted(user)} password={quoted(password)};"
+            return common | {"sasl.jaas.config": f"org.apache.kafka.common.security.{module} required {login}"}
         if style == "librdkafka":
             return common | {"sasl.username": user, "sasl.password": password}
         if style != "pyconsumer":

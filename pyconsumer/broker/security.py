@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from pyconsumer.broker.certificate_names import subject_of
 from pyconsumer.broker.logins import Login, LoginError, Logins, RefusedLogin
 from pyconsumer.broker.principal_rules import PrincipalRules
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.primitives import Buffer
 
-__all__ = ["ANONYMOUS", "SecurityConfig", "Session", "TlsLayer", "distinguished_name", "no_logins"]
+__all__ = ["ANONYMOUS", "SecurityConfig", "Session", "TlsLayer", "no_logins"]
 
 
 #: Principal of a client that has not authenticated.
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 _TLS_RECORD_BYTES: Final = 16384
-#: The names of RFC 2253 for the attributes that it names, by OpenSSL's long names.
-_ATTRIBUTES: Final = {
-    "commonName": "CN",
-    "localityName": "L",
-    "stateOrProvinceName": "ST",
-    "organizationName": "O",
-    "organizationalUnitName": "OU",
-    "countryName": "C",
-    "streetAddress": "STREET",
-    "domainComponent": "DC",
-    "userId": "UID",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,39 +239,16 @@ class TlsLayer:
     def client_name(self) -> str | None:
         """Return the user of the client's certificate, or None if there is no certificate.
 
-        By default it is the subject as RFC 2253 writes it. That is what Java's ``X500Principal.getName`` returns, for
-        the attributes that RFC 2253 names.
+        By default it is the subject as Java writes it: see :mod:`.certificate_names`.
 
         Raises:
             LoginError: no rule matches the subject.
         """
-        certificate = self._tls.getpeercert() if self._shaken else None
+        certificate = self._tls.getpeercert(binary_form=True) if self._shaken else None
         if not certificate:
             return None
-        subject: Any = certificate.get("subject", ())
-        name = distinguished_name(subject)
+        name = subject_of(certificate)
         user = name if self._rules is None else self._rules.user(name)
         if user is None:
             raise LoginError(f"no rule of ssl.principal.mapping.rules matches {name[:200]!r}")
         return user
-
-
-def distinguished_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Return a certificate's subject as RFC 2253 writes it.
-
-    Values are escaped, so that no value can pass for another attribute. An attribute that RFC 2253 does not name keeps
-    OpenSSL's name, where Java writes a number.
-
-    Args:
-        subject: the parts in the order of the certificate, as ``ssl`` gives them. A part may have several attributes.
-    """
-    return ",".join(
-        "+".join(f"{_ATTRIBUTES.get(key, key)}={_escaped(value)}" for key, value in part)
-        for part in reversed(tuple(subject))
-    )
-
-
-def _escaped(value: str) -> str:
-    # Java escapes more than RFC 2253 demands: each "=", and "#" at any place.
-    text = re.sub(r'([,=+<>#;"\\])', r"\\\1", value).replace("\0", "\\00")
-    return re.sub(r"^ +| +\Z", lambda blanks: "\\ " * len(blanks[0]), text)

@@ -8,10 +8,18 @@ from typing import Final, NamedTuple
 
 from pyconsumer.errors import ConfigurationError
 
-__all__ = ["Login", "parse_jaas"]
+__all__ = ["Login", "parse_jaas", "quoted"]
 
-# A word, or a quoted string with backslashes before quotes and backslashes.
-_TOKEN: Final = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;])|([^\s=;"']+))""")
+#: What Java's ``StreamTokenizer`` skips: blanks and comments.
+_BLANK: Final = re.compile(r"(?:[\x00-\x20]|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+#: A quoted string, which ends at the end of its line at the latest, then a sign, or a word.
+_TOKEN: Final = re.compile(
+    r"""(?:"((?:[^"\\\r\n]|\\.)*)(?:"|(?=[\r\n]))|'((?:[^'\\\r\n]|\\.)*)(?:'|(?=[\r\n]))"""
+    r"""|([=;])|((?:(?!/[/*])[^\x00-\x20=;"'])+))""",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 _FLAGS: Final = {"required", "requisite", "sufficient", "optional"}
 
@@ -108,18 +116,35 @@ def _kerberos(given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def quoted(text: str) -> str:
+    """Return a text as a string of ``sasl.jaas.config``. It stays one value, whatever is in it."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(plain, escaped)
+    return f'"{text}"'
+
+
 def _tokens(text: str) -> list[str]:
     found: list[str] = []
-    position, text = 0, text.rstrip()
+    position = _end_of_blank(text, 0)
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ConfigurationError("a quote is not closed")
+            raise ConfigurationError("a quote is not closed, or a comment")
         double, single, sign, word = match.groups()
-        quoted = double if double is not None else single
-        found.append(re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else sign or word)
-        position = match.end()
+        string = double if double is not None else single
+        found.append(_ESCAPE.sub(_unescaped, string) if string is not None else sign or word)
+        position = _end_of_blank(text, match.end())
     return found
+
+
+def _end_of_blank(text: str, position: int) -> int:
+    match = _BLANK.match(text, position)
+    return position if match is None else match.end()
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    text = match[1]
+    return chr(int(text, 8)) if text[0] in "01234567" else _ESCAPED.get(text, text)
 
 
 def _malformed() -> ConfigurationError:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyconsumer.acls import AclBinding
+from pyconsumer.network.sasl import Scram
 from pyconsumer.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from pyconsumer.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pyconsumer.protocol.messages.describe_acls import DescribeAclsRequest
@@ -23,6 +24,7 @@ __all__ = [
     "alice_login",
     "as_alice",
     "authorized_cluster",
+    "by_scram",
     "codes",
     "logged_in",
     "set_acls",
@@ -60,6 +62,20 @@ def logged_in(address: str, message: bytes) -> RawClient:
     assert client.request(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
     assert client.request(SaslAuthenticateRequest(message)).error_code == 0
     return client
+
+
+def by_scram(client: RawClient, name: str, password: str) -> Any:
+    """Log in by SCRAM. Return the response to the last message."""
+    scram = Scram("SCRAM-SHA-256", name, password)
+    assert client.request(SaslHandshakeRequest(scram.name), 1).error_code == 0
+    message: bytes | None = scram.first()
+    answer: Any = None
+    while message is not None:
+        answer = client.request(SaslAuthenticateRequest(message))
+        if answer.error_code:
+            return answer
+        message = scram.respond(answer.auth_bytes)
+    return answer
 
 
 def alice_login(cluster: Cluster) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,7 @@ from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from pyconsumer.structs import TopicPartition
+from tests.behaviour.access_support import by_scram
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
 from tests.support.java import tools
@@ -74,7 +77,16 @@ def test_a_user_with_an_error_is_left_as_it_was(cluster: Cluster, topic: str) ->
         assert alter(
             client,
             [(gone, 1), ("", 1), (twice, 1)],
-            [("u0", 0, 4096), ("u3", 3, 4096), ("few", 1, 4095), ("many", 1, 16385), (good, 1, 4096), (twice, 2, 4096)],
+            [
+                ("u0", 0, 4096),
+                ("u3", 3, 4096),
+                ("few", 1, 4095),
+                ("many", 1, 16385),
+                ("most", 1, 2**31 - 1),
+                ("negative", 1, -1),
+                (good, 1, 4096),
+                (twice, 2, 4096),
+            ],
         ) == {
             gone: Errors.RESOURCE_NOT_FOUND,
             "": Errors.UNACCEPTABLE_CREDENTIAL,
@@ -83,6 +95,8 @@ def test_a_user_with_an_error_is_left_as_it_was(cluster: Cluster, topic: str) ->
             "u3": Errors.UNSUPPORTED_SASL_MECHANISM,
             "few": Errors.UNACCEPTABLE_CREDENTIAL,
             "many": Errors.UNACCEPTABLE_CREDENTIAL,
+            "most": Errors.UNACCEPTABLE_CREDENTIAL,
+            "negative": Errors.UNACCEPTABLE_CREDENTIAL,
             good: 0,
         }
         assert alter(client, [], [(twice, 1, 4096), (twice, 2, 4096)]) == {twice: Errors.DUPLICATE_RESOURCE}
@@ -194,21 +208,8 @@ def test_a_request_in_the_middle_of_a_login_and_another_mechanism_later(secured:
         assert client.closed_by_broker
 
 
-def by_scram(client: RawClient, name: str, password: str) -> int:
-    """Log in by SCRAM. Return the error of the last message."""
-    scram = Scram("SCRAM-SHA-256", name, password)
-    assert client.request(SaslHandshakeRequest(scram.name), 1).error_code == 0
-    message: bytes | None = scram.first()
-    while message is not None:
-        answer = client.request(SaslAuthenticateRequest(message))
-        if answer.error_code:
-            return int(answer.error_code)
-        message = scram.respond(answer.auth_bytes)
-    return 0
-
-
 def test_a_deleted_user_is_served_until_the_next_login(secured: EmbeddedCluster) -> None:
-    """As in Kafka: the rights of a connection are those of its principal, and logins are looked at once."""
+    """As in Kafka: the rights of a connection are those of its principal. See test_logins.py for Apache Kafka."""
     sha_256 = ScramMechanism.SCRAM_SHA_256
     with (
         KafkaAdminClient(bootstrap_servers=secured.address("PLAINTEXT")) as admin,
@@ -216,11 +217,61 @@ def test_a_deleted_user_is_served_until_the_next_login(secured: EmbeddedCluster)
     ):
         admin.alter_user_scram_credentials([UserScramCredentialUpsertion("gone", sha_256, "gone-secret")])
         assert client.versions
-        assert by_scram(client, "gone", "gone-secret") == 0
+        response = by_scram(client, "gone", "gone-secret")
+        assert response.error_code == 0
+        assert 590_000 < response.session_lifetime_ms <= 600_000  # connections.max.reauth.ms, also by SCRAM
         admin.alter_user_scram_credentials([UserScramCredentialDeletion("gone", sha_256)])
         assert client.request(MetadataRequest([])).brokers
-        assert by_scram(client, "gone", "gone-secret") == Errors.SASL_AUTHENTICATION_FAILED
+        assert by_scram(client, "gone", "gone-secret").error_code == Errors.SASL_AUTHENTICATION_FAILED
         assert client.closed_by_broker
+
+
+def salt_of(cluster: EmbeddedCluster, name: str) -> bytes:
+    with RawClient(cluster.bootstrap_servers, timeout_s=20) as client:
+        assert client.versions
+        assert client.request(SaslHandshakeRequest("SCRAM-SHA-256"), 1).error_code == 0
+        response = client.request(SaslAuthenticateRequest(f"n,,n={name},r=abc".encode()))
+        assert response.error_code == 0
+        return bytes(response.auth_bytes.split(b",")[1])
+
+
+def refusal_of(cluster: EmbeddedCluster, name: str) -> tuple[int, str]:
+    with RawClient(cluster.bootstrap_servers, timeout_s=20) as client:
+        assert client.versions
+        response = by_scram(client, name, "wrong-secret")
+        return response.error_code, response.error_message
+
+
+def test_an_unknown_user_is_as_a_known_one_and_no_password_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The salt of a name stays after a kill, and is another one elsewhere. The log has each line."""
+    monkeypatch.setenv("PYCONSUMER_BROKER_LOG", "DEBUG")
+    users, names = {"alice": "alice-secret"}, ("nobody", "eve", "alice")
+    with EmbeddedCluster(data_dir=tmp_path / "data", users=users) as cluster:
+        salts = [salt_of(cluster, name) for name in names]
+        assert len(set(salts)) == 3
+        assert refusal_of(cluster, "nobody") == refusal_of(cluster, "alice")
+        for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+            for password, expected in (
+                ("alice-secret", nullcontext()),
+                ("wrong-secret", pytest.raises(AuthenticationError)),
+            ):
+                settings = login(cluster.bootstrap_servers, mechanism, "alice", password)
+                with KafkaAdminClient(settings) as admin, expected:
+                    admin.list_topics()
+        log = cluster.log()
+        assert "has failed" in log
+        cluster.kill()
+        cluster.restart()
+        assert [salt_of(cluster, name) for name in names] == salts
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert {"cluster.json", "cluster.journal"} <= {path.name for path in files}
+    for secret in ("alice-secret", "wrong-secret"):
+        assert secret not in log
+        assert not [path for path in files if secret.encode() in path.read_bytes()]
+    with EmbeddedCluster(data_dir=":memory:", users=users) as other:
+        assert not {salt_of(other, name) for name in names} & set(salts)
 
 
 def test_kafkas_tool_manages_users(secured: EmbeddedCluster) -> None:

@@ -8,6 +8,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from pyconsumer import KafkaAdminClient
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import AuthenticationError, ConfigurationError, Errors
+from pyconsumer.protocol.messages.describe_acls import DescribeAclsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.java import need_jars, properties, tools
+from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 from tests.support.token_server import AUDIENCE, CLIENT, TokenServer
 
@@ -278,6 +281,49 @@ def test_librdkafka_logs_in_by_a_provider(address: str, provider: TokenServer) -
         }
     )
     assert admin.list_topics(timeout=60).brokers
+
+
+def test_a_token_that_is_used_twice_is_accepted(address: str, provider: TokenServer) -> None:
+    """Also by Kafka. Only TLS protects it on its way."""
+    token = provider.sign(claims(provider, jti="one"))
+    for _ in range(2):
+        with RawClient(address, timeout_s=20) as raw:
+            response = begin(raw, first(token))
+            assert (response.error_code, response.auth_bytes) == (0, b"")
+
+
+def is_accepted(cluster: EmbeddedCluster, token: str) -> bool:
+    with RawClient(cluster.bootstrap_servers, timeout_s=20) as raw:
+        response = begin(raw, first(token))
+        assert response.error_code == 0
+        return bool(response.auth_bytes == b"")
+
+
+def test_keys_of_a_file_names_of_claims_and_the_bound_of_a_session(provider: TokenServer, tmp_path: Path) -> None:
+    keys = tmp_path / "keys of it.json"
+    keys.write_text(json.dumps(provider.keys()))
+    oauth = {
+        "jwks.endpoint.url": keys.as_uri(),
+        "jwks.endpoint.refresh.ms": 100,
+        "sub.claim.name": "name",
+        "scope.claim.name": "scp",
+    }
+    config = {"listener.name.sasl_plaintext.connections.max.reauth.ms": 20_000}
+    with (
+        EmbeddedCluster(data_dir=":memory:", oauth=oauth, acls=["eve: DESCRIBE cluster"], config=config) as cluster,
+        TokenServer() as other,
+    ):
+        with RawClient(cluster.bootstrap_servers, timeout_s=20) as raw:
+            response = begin(raw, first(provider.sign(claims(provider, name="eve", scp=["a"])), "eve"))
+            assert (response.error_code, response.auth_bytes) == (0, b"")
+            assert 15_000 < response.session_lifetime_ms <= 20_000  # and not the 60 s of the token
+            assert raw.request(DescribeAclsRequest(1, None, 1, None, None, 1, 1)).error_code == 0
+        assert not is_accepted(cluster, provider.sign(claims(provider)))  # it has no name
+        old, new = (one.sign(claims(one, name="eve")) for one in (provider, other))
+        assert [is_accepted(cluster, token) for token in (old, new)] == [True, False]
+        keys.write_text(json.dumps(other.keys()))
+        wait_until(lambda: is_accepted(cluster, new), 60, "the keys of the changed file")
+        assert not is_accepted(cluster, old)
 
 
 def test_tokens_without_a_signature_by_an_option_alone(provider: TokenServer) -> None:

@@ -19,7 +19,9 @@ from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import Errors, InvalidRequestError
 from pyconsumer.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pyconsumer.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pyconsumer.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -346,6 +348,45 @@ def test_mutations_of_the_controller(cluster: Cluster, admin: KafkaAdminClient, 
         assert (code, throttle_ms > 0) == (0, True)
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, client_id=topic) as throttled:
         throttled.create_topics([NewTopic(f"{topic}-d", 1, 1)], timeout_ms=30_000)  # it waits, and tries again
+
+
+def test_partitions_that_are_deleted_or_added_are_mutations(
+    cluster: Cluster, admin: KafkaAdminClient, topic: str
+) -> None:
+    """The first version of each request with the error, and the last one before it, which is only throttled."""
+    exceeded = Errors.THROTTLING_QUOTA_EXCEEDED
+    names = [f"{topic}-{name}" for name in "abcdef"]
+    admin.create_topics([NewTopic(name, 1, 1) for name in names])
+    name_of = dict(zip("abcdef", names, strict=True))
+    for client_id in (f"{topic}-grows", f"{topic}-deletes"):
+        set_quota(admin, QuotaEntity(client_id=client_id), **{MUTATION_RATE: 2})
+
+    def asked(client_id: str, request: Any, version: int) -> tuple[int, bool]:
+        """Return the error of the only item, and whether the client is throttled. It has a connection of its own."""
+        with client(cluster, f"{topic}-{client_id}") as raw:
+            response = raw.request(request, version)
+        items = next(items for name in ("results", "responses", "topics") if (items := getattr(response, name, None)))
+        return items[0].error_code, response.throttle_time_ms > 0
+
+    def grow(name: str, count: int) -> CreatePartitionsRequest:
+        return CreatePartitionsRequest([CreatePartitionsTopic(name_of[name], count, None)], 10_000)
+
+    def delete(name: str, version: int) -> DeleteTopicsRequest:
+        if version < 6:
+            return DeleteTopicsRequest(topic_names=[name_of[name]], timeout_ms=10_000)
+        return DeleteTopicsRequest([DeleteTopicState(name_of[name])], timeout_ms=10_000)
+
+    new = CreateTopicsRequest([CreatableTopic(f"{topic}-new", 1, 1)], 10_000)
+    assert asked("grows", grow("a", 50), 3) == (0, False)  # 49 of 22
+    assert asked("grows", grow("b", 2), 3) == (exceeded, True)
+    for version in (5, 6):
+        assert asked("grows", delete("b", version), version) == (exceeded, True)
+    assert asked("grows", new, 6) == (exceeded, True)
+    assert asked("grows", grow("b", 2), 2) == (0, True)
+    assert asked("grows", delete("c", 4), 4) == (0, True)
+    assert asked("grows", new, 5) == (0, True)
+    assert asked("deletes", delete("a", 6), 6) == (0, False)  # its 50 partitions
+    assert asked("deletes", delete("d", 6), 6) == (exceeded, True)
 
 
 def test_connections_of_an_address(cluster: Cluster, admin: KafkaAdminClient) -> None:

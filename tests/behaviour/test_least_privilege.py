@@ -16,6 +16,7 @@ from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafka
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import IllegalStateError, KafkaError
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pyconsumer.quotas import PRODUCER_RATE, QuotaEntity
 from tests.behaviour.access_support import alice_login, authorized_cluster, set_acls
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster
@@ -180,8 +181,10 @@ def test_a_record_names_the_missing_rules(guarded: Cluster, topic: str) -> None:
 
 @pytest.mark.embedded_only(reason="the recorder is a part of the embedded broker")
 def test_a_record_and_a_repair_outlive_a_kill() -> None:
-    users, rule = {"alice": "alice-secret"}, "alice: READ topic kept"
-    with EmbeddedCluster(users=users, acls=[rule], config={"super.users": "User:root"}) as cluster:
+    users, rule, kept = {"alice": "alice-secret"}, "alice: READ topic kept", QuotaEntity(user="kept")
+    with EmbeddedCluster(
+        users=users, acls=[rule], quotas={kept: {PRODUCER_RATE: 1e9}}, config={"super.users": "User:root"}
+    ) as cluster:
         with cluster.record_access() as record, pytest.raises(IllegalStateError), cluster.record_access():
             pass
         with cluster.record_access() as record:
@@ -195,12 +198,15 @@ def test_a_record_and_a_repair_outlive_a_kill() -> None:
             "alice: WRITE topic after",
             "alice: WRITE topic before",
         ]
-        cluster.set_acls("alice: DESCRIBE cluster", "alice: ALTER cluster")
+        cluster.set_acls("alice: DESCRIBE cluster", "alice: ALTER cluster", "alice: ALTER_CONFIGS cluster")
         with KafkaAdminClient(**cluster.login("alice")) as admin:
             admin.alter_user_scram_credentials([UserScramCredentialUpsertion("eve", ScramMechanism.SCRAM_SHA_256, "x")])
-            assert len(admin.describe_acls()) == 2
+            admin.alter_client_quotas({kept: {PRODUCER_RATE: 7}, QuotaEntity(user="eve"): {PRODUCER_RATE: 5}})
+            assert len(admin.describe_acls()) == 3
             cluster.kill()
             cluster.repair()
-            cluster.add_acls("alice: DESCRIBE cluster")
-            assert set(map(str, admin.describe_acls())) == {rule, "alice: DESCRIBE cluster"}
+            rights = "alice: DESCRIBE,DESCRIBE_CONFIGS cluster"
+            cluster.add_acls(rights)
+            assert set(admin.describe_acls()) == {*parse_acl(rule), *parse_acl(rights)}
+            assert admin.describe_client_quotas() == {kept: {PRODUCER_RATE: 1e9}}
             assert list(admin.describe_user_scram_credentials()) == ["alice"]

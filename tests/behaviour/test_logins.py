@@ -13,14 +13,20 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from pyconsumer.admin import ScramMechanism, UserScramCredentialDeletion, UserScramCredentialUpsertion
 from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaProducer
 from pyconsumer.errors import (
     AuthenticationError,
     DelegationTokenNotFoundError,
     DelegationTokenRequestNotAllowedError,
+    Errors,
 )
 from pyconsumer.network.sasl import Plain
+from pyconsumer.protocol.messages.metadata import MetadataRequest
+from tests.behaviour.access_support import by_scram
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.process import wait_until
+from tests.support.raw_client import RawClient
 from tests.support.token_server import AUDIENCE, CLIENT, TokenServer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -160,6 +166,26 @@ def test_asyncio_logs_in_without_blocking_its_loop(kafka: ApacheKafka, provider:
 def test_a_mechanism_of_ones_own(kafka: ApacheKafka) -> None:
     user = kafka.credentials
     _write_and_read("own", _settings(kafka, sasl_mechanism_factory=lambda: Plain(user.username, user.password)))
+
+
+def test_a_deleted_user_is_served_until_the_next_login(kafka: ApacheKafka) -> None:
+    """The embedded broker does the same: test_broker_scram.py."""
+    sha_256 = ScramMechanism.SCRAM_SHA_256
+    with (
+        KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin,
+        RawClient(kafka.address("SASL_PLAINTEXT"), timeout_s=20) as client,
+    ):
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion("gone", sha_256, "gone-secret")])
+        wait_until(lambda: "gone" in admin.describe_user_scram_credentials(), 60, "the user")
+        assert client.versions
+        assert by_scram(client, "gone", "gone-secret").error_code == 0
+        began = time.monotonic()
+        admin.alter_user_scram_credentials([UserScramCredentialDeletion("gone", sha_256)])
+        wait_until(lambda: "gone" not in admin.describe_user_scram_credentials(), 60, "the end of the user")
+        assert client.request(MetadataRequest([])).brokers
+        time.sleep(max(0.0, began + 1.05 - time.monotonic()))  # Kafka takes no second login within a second
+        assert by_scram(client, "gone", "gone-secret").error_code == Errors.SASL_AUTHENTICATION_FAILED
+        assert client.closed_by_broker
 
 
 def test_delegation_tokens(kafka: ApacheKafka) -> None:

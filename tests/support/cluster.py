@@ -212,6 +212,7 @@ def start_cluster(
     common = COMMON_CONFIG | CONSUMER_GROUPS
     settings = common | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
     user = Credentials()
+    asks = any(name.endswith("ssl.client.auth") for name in settings)
     server: EmbeddedCluster | ApacheKafka | ApacheKafkaNodes
     if kind == "apache":
         share_kafkas_classes()
@@ -223,6 +224,7 @@ def start_cluster(
             features=features,
             listeners=LISTENERS,
             ssl_certfile=server_pem or certificates.server_pem,
+            ssl_client_cafile=certificates.ca_pem if asks else None,
             sasl_users={user.username: user.password},
         )
     elif brokers > 1:

@@ -45,6 +45,7 @@ class TokenServer:
         life_s: how long they are valid.
         delay_s: how long an answer takes.
         asked: the forms of all requests.
+        authorizations: their headers of this name.
         refusals: what the next requests are answered with, status and content.
         trusted: the key that assertions are signed with.
     """
@@ -55,6 +56,7 @@ class TokenServer:
         self.life_s = _LIFE_S
         self.delay_s = 0.0
         self.asked: list[dict[str, list[str]]] = []
+        self.authorizations: list[str] = []
         self.refusals: list[tuple[int, dict[str, Any]]] = []
         self.trusted: rsa.RSAPublicKey | None = None
         owner = self
@@ -121,6 +123,7 @@ class TokenServer:
         """Return status and content for one who asks for a token."""
         kind, _, sent = authorization.partition(" ")
         self.asked.append(form)
+        self.authorizations.append(authorization)
         time.sleep(self.delay_s)
         if self.refusals:
             return self.refusals.pop(0)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
 from tests.support.client_names import name_of_client, self_signed
 from tests.support.java import need_jars, tools
 
-_CERTIFICATES = 40
-#: The attributes that RFC 2253 names.
+_CERTIFICATES = 60
+#: The attributes that RFC 2253 names, and some that Java writes as a number with the bytes of the value.
 _KINDS = [
     NameOID.COMMON_NAME,
     NameOID.LOCALITY_NAME,
@@ -23,16 +24,43 @@ _KINDS = [
     NameOID.STREET_ADDRESS,
     NameOID.DOMAIN_COMPONENT,
     NameOID.USER_ID,
+    NameOID.EMAIL_ADDRESS,
+    NameOID.SERIAL_NUMBER,
+    NameOID.TITLE,
+    x509.ObjectIdentifier("2.999.1.70000"),
+    x509.ObjectIdentifier("1.3.6.1.4.1.311.60.2.1.2"),
 ]
-_PIECES = [*"aB7 ,=+\"\\<>;#/*'", "\t", "\n", "\x01", "\x7f", "\u00e9", "\u65e5", "\U0001f600", "\u00a0", "\u200b"]
+_PIECES = [
+    *"aB7 ,=+\"\\<>;#/*'",
+    "\t",
+    "\n",
+    "\r",
+    "\x01",
+    "\x7f",
+    "\u00e9",
+    "\u65e5",
+    "\U0001f600",
+    "\u00a0",
+    "\u200b",
+]
+_ASCII = [piece for piece in _PIECES if piece.isascii()]
+#: The types of text that a value may have, and the characters of each one.
+_TEXTS = {
+    _ASN1Type.UTF8String: _PIECES,
+    _ASN1Type.PrintableString: [*"aB7 ,=+/'"],
+    _ASN1Type.T61String: _PIECES,
+    _ASN1Type.IA5String: _ASCII,
+    _ASN1Type.NumericString: _ASCII,
+    _ASN1Type.UniversalString: _PIECES,
+    _ASN1Type.BMPString: [piece for piece in _PIECES if piece <= "\uffff"],
+}
 
 
 def _attribute(chance: random.Random, kinds: list[x509.ObjectIdentifier]) -> x509.NameAttribute:
     kind = chance.choice(kinds)
-    value = "".join(chance.choices(_PIECES, k=chance.randrange(1, 7)))
-    if kind == NameOID.DOMAIN_COMPONENT:  # its values are ASCII
-        value = "".join(one for one in value if one.isascii()) or "x"
-    return x509.NameAttribute(kind, value)
+    text = chance.choice(list(_TEXTS)) if chance.random() < 0.4 else _ASN1Type.UTF8String
+    pieces = [piece for piece in _TEXTS[text] if kind != NameOID.DOMAIN_COMPONENT or piece in _ASCII]
+    return x509.NameAttribute(kind, "".join(chance.choices(pieces, k=chance.randrange(1, 7))), _type=text)
 
 
 def _subject(chance: random.Random) -> list[x509.RelativeDistinguishedName]:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from pyconsumer.broker import EmbeddedCluster, run_broker
+from pyconsumer.broker.certificate_names import subject_of
+from pyconsumer.broker.logins import LoginError
 from pyconsumer.errors import ConfigurationError
 from tests.support.client_names import name_of_client, self_signed
 
@@ -73,3 +76,13 @@ def test_a_part_of_a_name_may_have_several_attributes(tmp_path: Path) -> None:
     pair = [x509.NameAttribute(NameOID.COMMON_NAME, "alice"), x509.NameAttribute(NameOID.USER_ID, "7")]
     name = name_of_client(self_signed(tmp_path, x509.RelativeDistinguishedName(pair)))
     assert name in ("CN=alice+UID=7", "UID=7+CN=alice")
+
+
+def test_a_certificate_that_cannot_be_read_has_no_name(tmp_path: Path) -> None:
+    pem = self_signed(tmp_path, attribute(NameOID.COMMON_NAME, "alice"))
+    whole = x509.load_pem_x509_certificate(pem.read_bytes()).public_bytes(Encoding.DER)
+    assert subject_of(whole) == "CN=alice"
+    end = whole.rindex(b"alice") + len(b"alice")
+    for size in range(end):
+        with pytest.raises(LoginError, match="cannot be read"):
+            subject_of(whole[:size])

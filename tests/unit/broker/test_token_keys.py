@@ -221,6 +221,10 @@ def test_unknown_keys_ask_for_one_read_in_some_time(tmp_path: Path, monkeypatch:
         for number_of in range(100):
             source.find(f"unknown {number_of}")
         assert len(reads) == 2
+        assert module._UNKNOWN_PAUSE_S == 10.0
+        monkeypatch.setattr(module, "_UNKNOWN_PAUSE_S", 0.0)  # as after that time
+        source.find("another one")
+        wait_until(lambda: len(reads) == 3, 60, "the next read")
     finally:
         source.stop()
 

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def test_client_credentials(provider: TokenServer, encoded: bool) -> None:
     settings = {"sasl_oauthbearer_header_urlencode": encoded, "sasl_oauthbearer_scope": "read write"}
     token = fetch_token(login(f"{provider.url}/token", **settings))
     assert claims(token.text)["scope"] == "read write"
+    sent = base64.b64decode(provider.authorizations[-1].removeprefix("Basic ")).decode()
+    assert sent == ":".join(map(urllib.parse.quote_plus, CLIENT) if encoded else CLIENT)
     assert token.life_s == 300
     assert token.text not in repr(token)
 
