@@ -88,7 +88,7 @@ def _health_watch() -> Iterator[HealthWatch]:
 
 @pytest.fixture(autouse=True)
 def _no_false_alarm(_health_watch: HealthWatch, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test in which a client was called dead while it was used or its thread ran, or ``health()`` raised."""
+    """Fail a test in which a client was called dead or not ready without a cause, or ``health()`` raised."""
     _health_watch.take_alarms()
     needs_collector = request.module.__name__ == "tests.behaviour.test_unclosed"  # its listeners hold their consumers
     with _health_watch.paused() if needs_collector else nullcontext():

@@ -3,7 +3,11 @@
 An alarm about a consumer is false if ``is_alive()`` is False although the watch has seen the application in a call, or
 a new poll, within ``max_poll_interval_ms``. Consumers on a clock that tests move are only read.
 
-An alarm about a producer is false if ``is_alive()`` is False although its thread still runs after the look.
+Nor may ``is_ready()`` be False while the consumer has partitions, is a stable member if it has a group, has begun a
+poll since then, and has a connection to its coordinator and to each leader. That is so before and after the look.
+
+An alarm about a producer is false if ``is_alive()`` is False although its thread still runs after the look, or if
+``is_ready()`` is False although there are also connections to the leaders of all batches that wait.
 """
 
 from __future__ import annotations
@@ -50,12 +54,15 @@ class HealthWatch:
     Attributes:
         alarms: a line for each false alarm, and for each error that ``health()`` raised.
         readings: how often a health was read, by the class of a consumer or the client id of a producer.
+        ready: how often a client had to be ready, by the same.
     """
 
     def __init__(self) -> None:
         self.alarms: list[str] = []
         self.readings: dict[type | str, int] = {}
+        self.ready: dict[type | str, int] = {}
         self._entries: weakref.WeakKeyDictionary[Watched, tuple[type, list[float]]] = weakref.WeakKeyDictionary()
+        self._settled: weakref.WeakKeyDictionary[Watched, tuple[object, int]] = weakref.WeakKeyDictionary()
         self._producers: weakref.WeakSet[ProducerDelegate] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._reading = threading.Lock()
@@ -120,14 +127,16 @@ class HealthWatch:
             delegate = producers.pop()
             name = delegate.config.client_id
             try:
-                self.look_at_producer(delegate)
+                if self.look_at_producer(delegate):
+                    self.ready[name] = self.ready.get(name, 0) + 1
                 self.readings[name] = self.readings.get(name, 0) + 1
             except Exception as error:
                 self.alarms.append(f"health() of {name} raised {error!r}")
         while entries:
             watched, (kind, seen) = entries.pop()
             try:
-                self.look(watched, seen)
+                if self.look(watched, seen):
+                    self.ready[kind] = self.ready.get(kind, 0) + 1
                 self.readings[kind] = self.readings.get(kind, 0) + 1
             except Exception as error:
                 self.alarms.append(f"health() of {watched.delegate.config.client_id} raised {error!r}")
@@ -142,8 +151,8 @@ class HealthWatch:
         finally:
             self._paused = False
 
-    def look(self, watched: Watched, seen: list[float]) -> None:
-        """Read one consumer.
+    def look(self, watched: Watched, seen: list[float]) -> bool:
+        """Read one consumer. Return whether it had to be ready.
 
         Args:
             watched: its parts.
@@ -151,20 +160,62 @@ class HealthWatch:
                 call that is seen now may have begun at any time since the last look.
         """
         began = time.monotonic()
-        polls = watched.delegate.metrics.polls  # first: a poll that comes now must not meet an older health
-        health = consumer_health(watched.delegate, watched.guard, watched.activity)
+        delegate = watched.delegate
+        polls = delegate.metrics.polls  # first: a poll that comes now must not meet an older health
+        before = _settled(delegate)
+        health = consumer_health(delegate, watched.guard, watched.activity)
         if health.is_inside_call or polls != seen[1]:
             seen[:2] = seen[2], polls
         seen[2] = began
         now = time.monotonic()
         fresh = now - seen[0] < health.max_poll_interval_s
-        on_time = isinstance(watched.delegate.clock, SystemClock)
-        if fresh and on_time and not (health.closed or health.forked) and not health.is_alive():
+        counts = isinstance(delegate.clock, SystemClock) and not (health.closed or health.forked)
+        if fresh and counts and not health.is_alive():
             self.alarms.append(f"{health.client_id} was called {now - seen[0]:.3f} s ago: {health}")
+        if before is None or _settled(delegate) != before:
+            self._settled.pop(watched, None)
+            return False
+        known, since = self._settled.setdefault(watched, (before, polls))
+        if known != before:
+            self._settled[watched] = before, polls
+            return False
+        must_be_ready = counts and polls > since  # the poll that adopted the assignment has ended
+        if must_be_ready and not health.is_ready():
+            self.alarms.append(f"{health.client_id} has partitions and reaches their leaders: {health}")
+        return must_be_ready
 
-    def look_at_producer(self, delegate: ProducerDelegate) -> None:
-        """Read one producer. A thread that runs after that has run before."""
+    def look_at_producer(self, delegate: ProducerDelegate) -> bool:
+        """Read one producer. Return whether it had to be ready. A thread that runs after that has run before."""
+        reachable = _reaches_leaders(delegate)
         health = producer_health(delegate)
         runs = delegate.thread.is_alive() and delegate.sender.failure is None
-        if runs and not (delegate.closed or delegate.forked) and not health.is_alive():
+        runs = runs and not (delegate.closed or delegate.forked)
+        if runs and not health.is_alive():
             self.alarms.append(f"the thread of {health.client_id} runs: {health}")
+        must_be_ready = runs and reachable and _reaches_leaders(delegate)
+        if must_be_ready and not health.is_ready():
+            self.alarms.append(f"{health.client_id} runs and reaches the leaders of its batches: {health}")
+        return must_be_ready
+
+
+def _settled(delegate: Any) -> object:
+    """Return the assignment of a consumer that reaches all brokers that it needs, and None for another one."""
+    subscriptions, group, client = delegate.subscriptions, delegate.coordinator, delegate.client
+    partitions = {state.topic_partition for state in list(subscriptions.by_partition.values())}
+    leaders = {None if (found := delegate.metadata.leader(tp)) is None else found.leader for tp in partitions}
+    if not partitions or not leaders <= set(client.ready_nodes()):
+        return None
+    if group is None or not subscriptions.has_auto_assigned:
+        return frozenset(partitions), None
+    node = group.coordinator_id
+    if node is None or client.connection_state(node, "coordinator") != "ready" or group.is_rebalancing:
+        return None
+    return (frozenset(partitions), group.generation) if group.state_name == "STABLE" else None
+
+
+def _reaches_leaders(delegate: ProducerDelegate) -> bool:
+    """Return whether there is a connection to the leader of each batch that waits, and to any broker."""
+    waiting = [tp for tp, _ in delegate.accumulator.oldest_by_partition()]
+    leaders = {None if (found := delegate.metadata.leader(tp)) is None else found.leader for tp in waiting}
+    ready = set(delegate.client.ready_nodes())
+    return bool(ready) and leaders <= ready

@@ -439,7 +439,7 @@ def test_the_watch_reads_the_producers_of_both_faces_and_sees_a_false_alarm(
             with monkeypatch.context() as patch, watch.paused():
                 patch.setattr(type(producer.health()), "is_alive", lambda health: False)
                 watch.look_at_producer(producer._delegate)
-                (alarm,) = watch.take_alarms()
+                alarm, not_ready = watch.take_alarms()
         watch.look_at_producer(producer._delegate)
         dropped = KafkaProducer(bootstrap_servers=brokers)
         reference = weakref.ref(dropped)
@@ -447,6 +447,7 @@ def test_the_watch_reads_the_producers_of_both_faces_and_sees_a_false_alarm(
             del dropped
         assert reference() is None
     assert alarm.startswith("the thread of blocking runs")
+    assert not_ready.startswith("blocking runs and reaches"), "is_ready() asks is_alive()"
     assert watch.take_alarms() == []
 
 
@@ -469,6 +470,7 @@ def test_a_poll_that_the_watch_sees_may_have_come_just_after_its_last_look(monke
     delegate = SimpleNamespace(metrics=metrics, clock=SystemClock())
     consumer = SimpleNamespace(_delegate=delegate, _guard=None, _activity=None)
     monkeypatch.setattr("tests.support.health_watch.consumer_health", lambda *_: health())
+    monkeypatch.setattr("tests.support.health_watch._settled", lambda _: None)
     monkeypatch.setattr("tests.support.health_watch.time", SimpleNamespace(monotonic=lambda: now[0]))
     watch, seen = HealthWatch(), [0.0, 0, 0.0]
     watch.look(parts_of(consumer), seen)
