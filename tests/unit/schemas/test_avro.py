@@ -59,7 +59,7 @@ def registry() -> FakeRegistry:
 def documented(argument: str, part: str) -> str:
     """Return the function of ``docs/schemas.md`` for an argument, as text."""
     page = (Path(__file__).parents[3] / "docs" / "schemas.md").read_text(encoding="utf-8")
-    found = [text for text in re.findall(rf"`{argument}=(lambda [^`]+)`", page) if part in text]
+    found: list[str] = [text for text in re.findall(rf"`{argument}=(lambda [^`]+)`", page) if part in text]
     assert len(found) == 1
     return found[0]
 
