@@ -15,6 +15,8 @@ from pyconsumer.aio import AsyncKafkaConsumer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import RecordDeserializationError
 from pyconsumer.schemas import (
+    AvroDeserializer,
+    AvroSerializer,
     IncompatibleSchemaError,
     InvalidSchemaError,
     JSONDeserializer,
@@ -36,8 +38,12 @@ ORDER = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}},
 Make = Callable[[Any, dict[str, Any]], tuple[Any, Any, Any]]
 
 
-def as_json(registry: Any, conf: dict[str, Any]) -> tuple[Any, Any, Any]:
+def as_avro(registry: Any, conf: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return a serializer, a deserializer and a value."""
+    return AvroSerializer(registry, '"long"', conf=conf), AvroDeserializer(registry), 7
+
+
+def as_json(registry: Any, conf: dict[str, Any]) -> tuple[Any, Any, Any]:
     return JSONSerializer(ORDER, registry, conf=conf), JSONDeserializer(None, None, registry), {"id": 7}
 
 
@@ -170,7 +176,7 @@ def test_confluents_classes_and_ours_on_the_embedded_registry(registry: str, mak
 
 
 @pytest.mark.embedded_only(reason="the registry is part of the embedded cluster")
-@pytest.mark.parametrize("make", [as_json, as_protobuf])
+@pytest.mark.parametrize("make", [as_avro, as_json, as_protobuf])
 def test_producers_that_register_at_once_get_one_id(registry: str, make: Make) -> None:
     topic, many = f"at-once-{make.__name__}", 8
     barrier = threading.Barrier(many)
