@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import (
     KafkaTimeoutError,
@@ -160,6 +161,53 @@ def test_a_registry_that_is_down_is_a_retriable_error_and_no_record_is_skipped(
             assert consumer.position(TopicPartition(topic, 0)) == 0
         registry.error = None
         assert read(consumer) == [{"id": 7}]
+
+
+def heartbeats(consumer: KafkaConsumer[Any, Any]) -> float:
+    return consumer.metrics()["consumer-coordinator-metrics"]["heartbeat-total"] or 0.0
+
+
+def test_heartbeats_go_on_while_a_poll_waits_for_a_registry(
+    cluster: Cluster, topic: str, registry: FakeRegistry
+) -> None:
+    """The poll waits longer than ``max_poll_interval_ms``, and the member keeps its place in the group."""
+    registry.add("v", ORDER)
+    fill(cluster, topic, framed(1, 7))
+    lost: list[Any] = []
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, partitions: Any) -> None:
+            pass
+
+        def on_partitions_revoked(self, partitions: Any) -> None:
+            lost.append(partitions)
+
+    consumer: KafkaConsumer[Any, Any] = KafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        value_deserializer=AvroDeserializer(registry),
+        group_id=f"{topic}-group",
+        enable_auto_commit=False,
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=200,
+        max_poll_interval_ms=1500,
+    )
+    with consumer:
+        consumer.subscribe([topic], listener=Listener())
+        registry.open.clear()
+        while not registry.entered.acquire(blocking=False):
+            consumer.poll(100)
+        member = consumer.group_metadata()
+        before = heartbeats(consumer)
+        began = time.monotonic()
+        assert not consumer.poll(2500)
+        assert time.monotonic() - began > 2.4
+        assert heartbeats(consumer) >= before + 5
+        registry.open.set()
+        assert read(consumer) == [{"id": 7}]
+        consumer.commit()
+        assert consumer.group_metadata() == member
+        assert lost == []
 
 
 def test_bad_values_go_to_the_policy_with_topic_offset_and_id(

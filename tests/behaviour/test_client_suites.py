@@ -5,6 +5,7 @@ Not part of a bare ``tox``, as they are fetched and compiled first, and take hal
 * franz-go (Go): groups of both protocols, transactions, share groups, and much more, with 20,000 records each
 * librdkafka (C): all of its tests that need a broker, in its quick mode, with each protocol of groups
 * confluent-kafka-python: its integration tests, with its fixtures, on our broker and our registry
+* confluent-kafka-python's examples of schemas, in which only the imports change to ``pyconsumer.schemas``
 
 A test that fails, even if only sometimes, must be in a table here, with the reason.
 """
@@ -22,7 +23,12 @@ from typing import Final
 import pytest
 
 from pyconsumer.broker import EmbeddedCluster
-from tests.support.confluent_tests import run_confluents_tests
+from tests.support.confluent_tests import (
+    check_out_examples,
+    read_by_example,
+    run_confluents_tests,
+    write_by_example,
+)
 from tests.support.go import franz_tests
 from tests.support.java import VERSION, cache_folder, tools
 from tests.support.process import run
@@ -145,3 +151,18 @@ def test_confluent_kafka_python(tmp_path: Path) -> None:
     failed = set(re.findall(r"^(?:FAILED|ERROR) tests/integration/(\S+)", done.stdout, re.MULTILINE))
     assert failed - _CONFLUENT_FAILS.keys() == set(), done.stdout[-20_000:]
     assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) >= 289
+
+
+@pytest.mark.parametrize("form", ["avro", "json", "protobuf"])
+def test_confluents_examples_with_our_schemas(form: str, tmp_path: Path) -> None:
+    folder = check_out_examples(tmp_path)
+    answers = ["Ada", "1 Main Street", "7", "blue"]
+    if form == "protobuf":
+        del answers[1]  # it asks for no address
+    with EmbeddedCluster(data_dir=":memory:", schema_registry=True) as cluster:
+        assert cluster.schema_registry_url is not None
+        where = "-b", cluster.bootstrap_servers, "-s", cluster.schema_registry_url, "-t", "users"
+        written = write_by_example(folder, f"{form}_producer.py", *where, answers=[*answers, *answers])
+        assert written.count("successfully produced to users [0]") == 2, written
+        seen = read_by_example(folder, f"{form}_consumer.py", *where, "-g", form, until="blue")
+    assert re.search(r"name: Ada\s+favorite_number: 7\s+favorite_color: blue", seen), seen

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from pyconsumer.aio import AsyncKafkaConsumer
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.errors import RecordDeserializationError
 from pyconsumer.schemas import (
+    AvroDeserializer,
+    AvroSerializer,
     IncompatibleSchemaError,
     InvalidSchemaError,
     JSONDeserializer,
@@ -34,8 +38,12 @@ ORDER = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}},
 Make = Callable[[Any, dict[str, Any]], tuple[Any, Any, Any]]
 
 
-def as_json(registry: Any, conf: dict[str, Any]) -> tuple[Any, Any, Any]:
+def as_avro(registry: Any, conf: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return a serializer, a deserializer and a value."""
+    return AvroSerializer(registry, '"long"', conf=conf), AvroDeserializer(registry), 7
+
+
+def as_json(registry: Any, conf: dict[str, Any]) -> tuple[Any, Any, Any]:
     return JSONSerializer(ORDER, registry, conf=conf), JSONDeserializer(None, None, registry), {"id": 7}
 
 
@@ -165,6 +173,26 @@ def test_confluents_classes_and_ours_on_the_embedded_registry(registry: str, mak
         assert deserializer(data, mine) == value == read(ours, other)
         if make is as_protobuf:
             assert ProtobufDeserializer(None, None, client)(data, mine).sku == value.sku
+
+
+@pytest.mark.embedded_only(reason="the registry is part of the embedded cluster")
+@pytest.mark.parametrize("make", [as_avro, as_json, as_protobuf])
+def test_producers_that_register_at_once_get_one_id(registry: str, make: Make) -> None:
+    topic, many = f"at-once-{make.__name__}", 8
+    barrier = threading.Barrier(many)
+
+    def first_bytes(_: int) -> bytes:
+        with SchemaRegistryClient(registry) as client:
+            serializer, _reader, value = make(client, {})
+            barrier.wait(30)
+            data = serializer(value, SerializationContext(topic, MessageField.VALUE))
+            assert data is not None
+            return data[:5]  # type: ignore[no-any-return]
+
+    with ThreadPoolExecutor(many) as threads:
+        assert len(set(threads.map(first_bytes, range(many)))) == 1
+    with SchemaRegistryClient(registry) as client:
+        assert client.get_versions(f"{topic}-value") == [1]
 
 
 @pytest.mark.embedded_only(reason="the registry is part of the embedded cluster")

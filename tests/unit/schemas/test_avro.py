@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
 import threading
 from concurrent.futures import wait
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +54,14 @@ VALUE = SerializationContext("orders", MessageField.VALUE)
 @pytest.fixture
 def registry() -> FakeRegistry:
     return FakeRegistry()
+
+
+def documented(argument: str, part: str) -> str:
+    """Return the function of ``docs/schemas.md`` for an argument, as text."""
+    page = (Path(__file__).parents[3] / "docs" / "schemas.md").read_text(encoding="utf-8")
+    found: list[str] = [text for text in re.findall(rf"`{argument}=(lambda [^`]+)`", page) if part in text]
+    assert len(found) == 1
+    return found[0]
 
 
 def arrive(call: Any) -> Any:
@@ -127,6 +138,37 @@ class TestSerializer:
         registry.add("orders-value", ORDER)
         registry.error, now = None, 2.2
         assert serializer({"id": 1}, VALUE) == b"\0\0\0\0\1\2\0"
+
+    def test_a_forbidden_registration_says_what_to_do(self, registry: FakeRegistry) -> None:
+        serializer = AvroSerializer(registry, ORDER)
+        registry.error = SchemaRegistryAccessError(403, 40301, "User is denied operation Write")
+        advice = r"the topic 'orders': User is denied .*permissions of that user.*auto\.register\.schemas=False"
+        with pytest.raises(SchemaUnavailableError, match=advice) as raised:
+            serializer({"id": 1}, VALUE)
+        assert not raised.value.retriable
+        registry.error = None
+        registry.add("orders-value", ORDER)
+        obeys = AvroSerializer(registry, ORDER, conf={"auto.register.schemas": False})
+        assert obeys({"id": 1}, VALUE) == b"\0\0\0\0\1\2\0"
+        assert registry.calls == ["register", "lookup"]
+
+    def test_the_documented_lines_write_and_read_dataclasses(self, registry: FakeRegistry) -> None:
+        @dataclass
+        class Order:
+            id: int
+            note: str | None = None
+
+        names = {"dataclasses": dataclasses, "Order": Order}
+        write = AvroSerializer(registry, ORDER, eval(documented("to_dict", "dataclasses.asdict"), names))
+        read = AvroDeserializer(registry, None, eval(documented("from_dict", "Order("), names))
+        assert read(write(Order(7, "x"), VALUE), VALUE) == Order(7, "x")
+
+    def test_the_documented_lines_write_and_read_models_of_pydantic(self, registry: FakeRegistry) -> None:
+        pydantic = pytest.importorskip("pydantic", reason="needs pydantic")
+        model = pydantic.create_model("Order", id=(int, ...), note=(str | None, None))
+        write = AvroSerializer(registry, ORDER, eval(documented("to_dict", "model_dump")))
+        read = AvroDeserializer(registry, None, eval(documented("from_dict", "Order("), {"Order": model}))
+        assert read(write(model(id=7, note="x"), VALUE), VALUE) == model(id=7, note="x")
 
     def test_the_latest_version_or_an_id_gives_the_schema(self, registry: FakeRegistry) -> None:
         registry.add("orders-value", ORDER)
