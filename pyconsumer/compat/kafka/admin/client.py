@@ -250,7 +250,7 @@ class KafkaAdminClient:
         """Return partitions, leaders and replicas of topics. A topic that does not exist has ``error_code`` 3."""
         if topics is None:
             return list(map(shapes.topic, self.client.describe_topics(include_authorized_operations=True)))
-        described = []
+        described: list[dict[str, Any]] = []
         for name in topics:
             try:
                 described += map(shapes.topic, self.client.describe_topics([name], include_authorized_operations=True))
