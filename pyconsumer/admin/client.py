@@ -350,9 +350,12 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
         return self._run(lambda until: configs.list_resources(self._calls, wanted, until), timeout_ms)
 
     def describe_configs(
-        self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None
+        self, resources: Iterable[ConfigResource], *, include_synonyms: bool = False, timeout_ms: int | None = None
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """Return all settings of topics and brokers, by name.
+
+        Args:
+            include_synonyms: also ask for the places that a value may come from, such as a setting of the broker.
 
         Example::
 
@@ -360,7 +363,9 @@ class KafkaAdminClient(ShareGroupCalls, DelegationTokenCalls):
             print(admin.describe_configs([topic])[topic]["retention.ms"].value)
         """
         wanted = list(resources)
-        return self._run(lambda until: configs.describe(self._calls, wanted, until), timeout_ms)
+        return self._run(
+            lambda until: configs.describe(self._calls, wanted, until, synonyms=include_synonyms), timeout_ms
+        )
 
     def alter_configs(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pyconsumer.admin.types import ConfigEntry, ConfigResource, ConfigResourceType
+from pyconsumer.admin.types import ConfigEntry, ConfigResource, ConfigResourceType, ConfigSynonym
 from pyconsumer.errors import for_code
 from pyconsumer.network.calls import Calls, Target
 from pyconsumer.protocol.api_keys import ApiKey
@@ -62,9 +62,12 @@ def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: 
 
 
 def describe(
-    calls: Calls, resources: Iterable[ConfigResource], deadline: float
+    calls: Calls, resources: Iterable[ConfigResource], deadline: float, *, synonyms: bool = False
 ) -> Steps[dict[ConfigResource, dict[str, ConfigEntry]]]:
     """Return all settings of each resource, by name.
+
+    Args:
+        synonyms: also ask for the places that a value may come from.
 
     Raises:
         KafkaError: the broker's error for a resource.
@@ -80,7 +83,8 @@ def describe(
                         resource_name=resource.name,
                         configuration_keys=None,
                     )
-                ]
+                ],
+                include_synonyms=synonyms,
             ),
             describe_configs.DescribeConfigsResponse,
             deadline,
@@ -90,7 +94,13 @@ def describe(
         _raise_first(response.results)
         found[resource] = {
             entry.name: ConfigEntry(
-                entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive, entry.config_type
+                entry.name,
+                entry.value,
+                entry.config_source,
+                entry.read_only,
+                entry.is_sensitive,
+                entry.config_type,
+                tuple(ConfigSynonym(each.name, each.value, each.source) for each in entry.synonyms),
             )
             for result in response.results
             for entry in result.configs

@@ -18,6 +18,7 @@ __all__ = [
     "ConfigEntry",
     "ConfigResource",
     "ConfigResourceType",
+    "ConfigSynonym",
     "GroupDescription",
     "GroupListing",
     "MemberDescription",
@@ -220,12 +221,22 @@ class ConfigResource:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A place that a setting takes its value from. ``source`` is Kafka's number, as in :class:`ConfigEntry`."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigEntry:
     """One setting of a resource.
 
     Attributes:
         source: where the value comes from, as Kafka's number (1 topic, 4 static broker, 5 default, ...).
         config_type: type of the value, as Kafka's number (1 boolean, 2 string, 3 int, ...). 0 if unknown.
+        synonyms: the places that the value may come from, the strongest first. Empty: they were not asked for.
     """
 
     name: str
@@ -234,6 +245,7 @@ class ConfigEntry:
     read_only: bool
     is_sensitive: bool
     config_type: int = 0
+    synonyms: tuple[ConfigSynonym, ...] = ()
 
     @property
     def is_default(self) -> bool:

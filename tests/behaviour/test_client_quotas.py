@@ -223,6 +223,16 @@ def test_a_throttled_producer_is_answered_first_and_then_waits(
         raw.send(ApiVersionsRequest(), 0)
         raw.receive()
         assert throttle_ms / 1000 - 0.05 < time.monotonic() - began
+        held: list[bytes] = []  # both requests arrive at once
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(raw, "send_bytes", held.append)
+            raw.send(produce(topic, 20_000), 9)
+            raw.send(ApiVersionsRequest(), 0)
+        began = time.monotonic()
+        raw.send_bytes(b"".join(held))
+        throttle_ms = raw.receive()[1].throttle_time_ms
+        raw.receive()
+        assert 0.2 < throttle_ms / 1000 < time.monotonic() - began + 0.05
         began = time.monotonic()
         throttle_ms = raw.request(produce(topic, 900_000), 9).throttle_time_ms
         assert throttle_ms > 30_000

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import pyconsumer.compat.kafka
 from pyconsumer import KafkaConsumer
 from pyconsumer.compat.kafka.admin import shapes
 from pyconsumer.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
@@ -164,3 +165,44 @@ def test_kafkas_tools_for_elections_and_directories(cluster: Cluster, kafka_tool
         "LeaderElectionCommand", *servers, "--election-type", "preferred", "--topic", topic, "--partition", "0"
     )
     assert "Valid replica already elected" in said.stdout + said.stderr
+
+
+def described(client: Any, topic: str, group_id: str) -> tuple[list[Any], list[Any]]:
+    """Return the operations in four results of an admin client, and a setting without synonyms and with them."""
+    found = [client.describe_cluster(), *client.describe_topics([topic, f"{topic}-missing"])]
+    found += [client.describe_groups([name])[name] for name in (group_id, f"{group_id}-missing")]
+    operations = [each["authorized_operations"] and sorted(each["authorized_operations"]) for each in found]
+    types = importlib.import_module(type(client).__module__.partition(".admin")[0] + ".admin")
+    settings = []
+    for asks in (False, True):
+        asked = [types.ConfigResource("TOPIC", topic, ["cleanup.policy"])]
+        answer = client.describe_configs(asked, include_synonyms=asks, config_filter="all")
+        settings.append(answer["topic"][topic]["cleanup.policy"])
+        settings[-1].pop("is_default", None)  # of kafka-python 2.x
+    return operations, settings
+
+
+def test_authorized_operations_and_synonyms(cluster: Cluster, topic: str, group_id: str) -> None:
+    """kafka-python returns the operations always. Its lists of them have no order."""
+    fill(cluster, topic, 1)
+    login: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": group_id,
+        "auto_offset_reset": "earliest",
+    }
+    with KafkaConsumer(topic, **login) as consumer:
+        assert consumer.poll(timeout_ms=20_000)
+    results = []
+    for client in both(cluster):
+        results.append(described(client, topic, group_id))
+        if isinstance(client, pyconsumer.compat.kafka.KafkaAdminClient):
+            [without] = client.describe_consumer_groups([group_id])
+            [asked] = client.describe_consumer_groups([group_id], include_authorized_operations=True)
+    original, (operations, settings) = results
+    assert set(original[0].pop(2)) == set(operations[1])  # of a topic that does not exist
+    assert operations.pop(2) is None
+    assert original == (operations, settings)
+    assert [bool(each) for each in operations] == [True, True, True, False]
+    assert [bool(each["synonyms"]) for each in settings] == [False, True]
+    assert without.authorized_operations is None
+    assert sorted(asked.authorized_operations or ()) == operations[2]

@@ -160,7 +160,7 @@ def test_the_commands_of_the_page_about_security_work(tmp_path: Path) -> None:
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     try:
-        done = run(["sh", str(script)], timeout_s=120, cwd=folder, env=environment).check()
+        done = run(["sh", str(script)], timeout_s=60, cwd=folder, env=environment).check()
     finally:
         if (folder / "broker.pid").exists():
             with contextlib.suppress(ProcessLookupError):

@@ -40,7 +40,7 @@ def client(cluster: Cluster, *, shows: bool) -> RawClient:
 
 
 def may_list_rules(raw: RawClient) -> bool:
-    return raw.request(DescribeAclsRequest(1, None, 1, None, None, 1, 1)).error_code == 0
+    return bool(raw.request(DescribeAclsRequest(1, None, 1, None, None, 1, 1)).error_code == 0)
 
 
 def fetched(raw: RawClient, topic: str) -> int:

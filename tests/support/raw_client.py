@@ -69,7 +69,7 @@ class RawClient:
         correlation_id = self._next_id
         self._next_id += 1
         self._sent[correlation_id] = (message.API_KEY, version)
-        self._socket.sendall(b"".join(encode_request(message, version, correlation_id, self._client_id)))
+        self.send_bytes(b"".join(encode_request(message, version, correlation_id, self._client_id)))
         return correlation_id
 
     def receive(self) -> tuple[int, Any]:

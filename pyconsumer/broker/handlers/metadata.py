@@ -162,7 +162,8 @@ def _requested(
     topic = controller.topics.get(name)
     if topic is None:
         code = failed.get(name, UnknownTopicOrPartitionError.errno)
-        return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
+        is_internal = name in INTERNAL_TOPICS
+        return MetadataResponseTopic(code, name, is_internal=is_internal, topic_authorized_operations=operations)
     return _topic(broker, topic, operations)
 
 

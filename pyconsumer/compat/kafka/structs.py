@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer import structs as _ours
@@ -119,4 +119,4 @@ class GroupInformation(NamedTuple):
     protocol_type: str
     protocol: str
     members: Sequence[MemberInformation]
-    authorized_operations: Mapping[str, Any] | None = None
+    authorized_operations: Sequence[str] | None = None

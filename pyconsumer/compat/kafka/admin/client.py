@@ -117,8 +117,11 @@ class KafkaAdminClient:
     # -- cluster and topics ------------------------------------------------------------------------------------------
 
     def describe_cluster(self) -> dict[str, Any]:
-        """Return the brokers, the controller and the cluster's id."""
-        return shapes.cluster(self.client.describe_cluster())
+        """Return the brokers, the controller, the cluster's id and what the user may do with the cluster."""
+        try:
+            return shapes.cluster(self.client.describe_cluster(include_authorized_operations=True))
+        except UnsupportedVersionError:  # before Apache Kafka 2.8
+            return shapes.cluster(self.client.describe_cluster())
 
     def describe_features(self, send_request_to_controller: bool = False) -> dict[str, dict[str, Any]]:
         """Return the features of the cluster by name (KIP-584).
@@ -246,11 +249,11 @@ class KafkaAdminClient:
     def describe_topics(self, topics: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Return partitions, leaders and replicas of topics. A topic that does not exist has ``error_code`` 3."""
         if topics is None:
-            return [shapes.topic(found) for found in self.client.describe_topics()]
-        described = []
+            return list(map(shapes.topic, self.client.describe_topics(include_authorized_operations=True)))
+        described: list[dict[str, Any]] = []
         for name in topics:
             try:
-                described += [shapes.topic(found) for found in self.client.describe_topics([name])]
+                described += map(shapes.topic, self.client.describe_topics([name], include_authorized_operations=True))
             except UnknownTopicOrPartitionError as error:
                 described.append(shapes.missing_topic(name, error.errno))
         return described
@@ -400,14 +403,14 @@ class KafkaAdminClient:
         """Return settings, by type of resource, name of resource and name of setting.
 
         Args:
-            include_synonyms: has no effect, since the result has no synonyms.
+            include_synonyms: also return the places that a value may come from.
             config_filter: the settings to return: ``modified`` (no defaults), ``dynamic``, ``default``, ``static`` or
                 ``all``.
         """
         wanted = ConfigFilterType.build_from(config_filter)
         found: dict[str, dict[str, dict[str, Any]]] = {}
         for resource in config_resources:
-            entries = self._entries(resource)
+            entries = self._entries(resource, synonyms=include_synonyms)
             kept = {name: shapes.setting(entry) for name, entry in entries.items() if shapes.is_wanted(entry, wanted)}
             found.setdefault(resource.resource_type.name.lower(), {})[str(resource.name)] = kept
         return found
@@ -422,9 +425,9 @@ class KafkaAdminClient:
             found["broker"] = [str(broker.node_id) for broker in self.client.describe_cluster().brokers]
         return found
 
-    def _entries(self, resource: ConfigResource) -> dict[str, ours.ConfigEntry]:
+    def _entries(self, resource: ConfigResource, *, synonyms: bool = False) -> dict[str, ours.ConfigEntry]:
         target = _resource(resource)
-        entries = self.client.describe_configs([target])[target]
+        entries = self.client.describe_configs([target], include_synonyms=synonyms)[target]
         if resource.configs is None:
             return entries
         return {name: entry for name, entry in entries.items() if name in resource.configs}
@@ -520,11 +523,16 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> dict[str, dict[str, Any]]:
-        """Return groups and their members, by group id. A group that does not exist is ``Dead``."""
+        """Return groups and their members, by group id. A group that does not exist is ``Dead``.
+
+        Args:
+            include_authorized_operations: has no effect. The operations are always in the result, as in kafka-python.
+        """
         found = {}
         for group_id in group_ids:
             try:
-                found[group_id] = shapes.group(self.client.describe_groups([group_id])[group_id])
+                described = self.client.describe_groups([group_id], include_authorized_operations=True)
+                found[group_id] = shapes.group(described[group_id])
             except GroupIdNotFoundError:
                 found[group_id] = shapes.dead_group(group_id)
         return found
@@ -643,8 +651,15 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[GroupInformation]:
-        """Return groups as tuples, as in kafka-python 2.x."""
-        return [shapes.old_group(group) for group in self.describe_groups(group_ids).values()]
+        """Return groups as tuples, as in kafka-python 2.x.
+
+        Args:
+            include_authorized_operations: also return the names of the operations that the user may do.
+        """
+        groups = [shapes.old_group(group) for group in self.describe_groups(group_ids).values()]
+        return (
+            groups if include_authorized_operations else [each._replace(authorized_operations=None) for each in groups]
+        )
 
     def list_consumer_group_offsets(
         self,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pyconsumer import admin as ours
+from pyconsumer.acls import AclOperation
 from pyconsumer.compat.error_classes import text_of
 from pyconsumer.compat.kafka.admin.cluster_calls import PartitionResult, ReplicaElectionResult
 from pyconsumer.compat.kafka.admin.types import (
@@ -107,7 +108,17 @@ def cluster(found: ours.ClusterDescription) -> dict[str, Any]:
         }
         for each in found.brokers
     ]
-    return {"cluster_id": found.cluster_id, "controller_id": found.controller_id, "brokers": brokers}
+    return {
+        "cluster_id": found.cluster_id,
+        "controller_id": found.controller_id,
+        "brokers": brokers,
+        "authorized_operations": _operations(found.authorized_operations),
+    }
+
+
+def _operations(found: Collection[AclOperation] | None) -> list[str] | None:
+    """Return the names of operations in Kafka's order."""
+    return None if found is None else [each.name for each in sorted(found)]
 
 
 def features(found: ApiVersionsResponse) -> dict[str, dict[str, Any]]:
@@ -194,12 +205,20 @@ def topic(found: ours.TopicDescription) -> dict[str, Any]:
         "topic_id": uuid.UUID(bytes=urlsafe_b64decode(found.topic_id + "==")),
         "is_internal": found.is_internal,
         "partitions": partitions,
+        "authorized_operations": _operations(found.authorized_operations),
     }
 
 
 def missing_topic(name: str, error_code: int) -> dict[str, Any]:
     """Return the entry for a topic that does not exist."""
-    return {"error_code": error_code, "name": name, "topic": name, "is_internal": False, "partitions": []}
+    return {
+        "error_code": error_code,
+        "name": name,
+        "topic": name,
+        "is_internal": False,
+        "partitions": [],
+        "authorized_operations": None,
+    }
 
 
 def is_ready(described: Mapping[str, Any]) -> bool:
@@ -272,8 +291,12 @@ def setting(entry: ours.ConfigEntry) -> dict[str, Any]:
         "is_default": entry.is_default,
         "config_source": ConfigSourceType(entry.source).name,
         "is_sensitive": entry.is_sensitive,
-        "synonyms": [],
+        "synonyms": [
+            {"name": each.name, "value": each.value, "source": ConfigSourceType(each.source).name}
+            for each in entry.synonyms
+        ],
         "config_type": ConfigType(entry.config_type).name,
+        "documentation": None,
     }
 
 
@@ -331,6 +354,7 @@ def group(found: ours.GroupDescription) -> dict[str, Any]:
         "protocol_type": found.protocol_type,
         "protocol_data": found.protocol,
         "members": [_member(each) for each in found.members],
+        "authorized_operations": _operations(found.authorized_operations),
     }
 
 
@@ -343,6 +367,7 @@ def dead_group(group_id: str) -> dict[str, Any]:
         "protocol_type": "",
         "protocol_data": "",
         "members": [],
+        "authorized_operations": None,
     }
 
 
@@ -391,7 +416,13 @@ def old_group(found: Mapping[str, Any]) -> GroupInformation:
         for each in found["members"]
     ]
     return GroupInformation(
-        0, found["group_id"], found["group_state"], found["protocol_type"], found["protocol_data"], members
+        0,
+        found["group_id"],
+        found["group_state"],
+        found["protocol_type"],
+        found["protocol_data"],
+        members,
+        found["authorized_operations"],
     )
 
 
