@@ -1,7 +1,8 @@
 """Makes ``spark_protobuf.json``: the types and values that Spark's ``from_protobuf`` gives for a corpus of messages.
 
-``python -m tests.vectors.make_spark_protobuf JAR...`` needs Java, PySpark, and the jars of spark-protobuf, protobuf-java
-and protobuf-java-util. Maven serves no spark-protobuf for Scala 2.13 here, so no test makes the file again.
+``python -m tests.vectors.make_spark_protobuf JAR...`` needs Java, PySpark, and three jars: spark-protobuf,
+protobuf-java and protobuf-java-util. Maven serves no spark-protobuf for Scala 2.13 here, so no test makes the file
+again.
 """
 
 from __future__ import annotations
