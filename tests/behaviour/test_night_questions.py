@@ -120,16 +120,16 @@ def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, 
         assert night.group(group_id)["members"] == []
         assert consumer.health().waits_for is None
 
-        def waits(reason: str) -> None:
+        def waits(*reasons: str) -> None:
             wait_until(
                 lambda: (
                     (now := consumer.health()).is_inside_call
-                    and now.waits_for == reason
+                    and now.waits_for in reasons
                     and now.waits_s > 0
                     and now.is_alive()
                 ),
                 60,
-                reason,
+                f"one of {reasons}",
             )
 
         def poll() -> None:
@@ -145,7 +145,8 @@ def test_1_is_it_stuck_and_on_what(night: Night, proxy: KafkaProxy, topic: str, 
                 fetches.wait()
                 waits("records or a response")
                 proxy.refuse()
-                waits("the group's coordinator")
+                waits("the group's coordinator", "any broker")  # what was lost first
+                assert consumer.health().missing in ("the group's coordinator", "any broker")
             finally:
                 proxy.accept()
                 consumer.wakeup()
