@@ -42,6 +42,21 @@ def names_of(page: str) -> dict[str, set[tuple[str, ...]]]:
     return found
 
 
+def labels_of(page: str) -> dict[str, set[tuple[tuple[str, str], ...]]]:
+    """Return the values of ``node-id``, ``topic`` and ``partition`` of each sample of a client, by the sample's name.
+
+    Nodes without a broker's id, such as those of bootstrap addresses, are left out. So is Java's own coordinator.
+    """
+    found: dict[str, set[tuple[tuple[str, str], ...]]] = {}
+    for line in page.splitlines():
+        match = _SAMPLE.match(line)
+        if match:
+            labels = {name: value for name, value in _LABEL.findall(match[2] or "") if name != "client_id"}
+            if re.fullmatch(r"node-\d{1,6}", labels.get("node_id", "node-1")):
+                found.setdefault(match[1], set()).add(tuple(sorted(labels.items())))
+    return found
+
+
 def scrape(port: int) -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as response:
         text: str = response.read().decode()
@@ -117,6 +132,8 @@ def test_names_and_labels_are_those_of_the_agent(java: str, ours: str) -> None:
     both = set(theirs) & set(served)
     assert len(both) > 150
     assert {name: theirs[name] for name in both} == {name: served[name] for name in both}
+    theirs_by, ours_by = labels_of(java), labels_of(ours)
+    assert {name: theirs_by.get(name) for name in both} == {name: ours_by.get(name) for name in both}
     lag = served["kafka_consumer_consumer_fetch_manager_metrics_records_consumed"]
     assert {len(labels) for labels in lag} == {1, 2}, "of the client and of a topic"
     assert set(served) - set(theirs) <= _names(lambda spec: spec.ours)

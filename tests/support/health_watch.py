@@ -3,11 +3,12 @@
 An alarm about a consumer is false if ``is_alive()`` is False although the watch has seen the application in a call, or
 a new poll, within ``max_poll_interval_ms``. Consumers on a clock that tests move are only read.
 
-Nor may ``is_ready()`` be False while the consumer has partitions, is a stable member if it has a group, has begun a
-poll since then, and has a connection to its coordinator and to each leader. That is so before and after the look.
+``is_ready()`` is a false alarm if it is False in these conditions, before and after the look. The consumer has
+partitions, and is stable in its group if it has one. It has begun a poll since then. It is connected to its
+coordinator and to each leader.
 
-An alarm about a producer is false if ``is_alive()`` is False although its thread still runs after the look, or if
-``is_ready()`` is False although there are also connections to the leaders of all batches that wait.
+An alarm about a producer is false if ``is_alive()`` is False although its thread still runs after the look. So it is
+if ``is_ready()`` is False although it is also connected to the leaders of all batches that wait.
 """
 
 from __future__ import annotations

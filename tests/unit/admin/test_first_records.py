@@ -27,6 +27,8 @@ class World:
     def __init__(self, nodes: int) -> None:
         self.time = 0.0
         self.most: dict[int, int] = {}
+        self.messages: list[Any] = []
+        self.gap = 0
         self._flying: list[tuple[int, float, RequestFuture[ClientResponse], Any]] = []
         metadata = Metadata(allow_auto_topic_creation=False)
         metadata.leader = lambda tp: Mock(leader=tp.partition % nodes + 1)  # type: ignore[method-assign,assignment]
@@ -41,6 +43,7 @@ class World:
     def send(self, node: int, api: Any, request: Any, *, timeout: float, **_: Any) -> RequestFuture[ClientResponse]:
         future: RequestFuture[ClientResponse] = RequestFuture()
         message = request(12) if callable(request) else request
+        self.messages.append(message)
         self._flying.append((node, self.time + timeout, future, message))
         in_flight = [one for one in self._flying if not one[2].done]
         self.most[0] = max(self.most.get(0, 0), len(in_flight))
@@ -57,7 +60,7 @@ class World:
             if node != _SILENT:
                 (topic,) = message.topics
                 (part,) = topic.partitions
-                data = PartitionData(partition_index=part.partition, records=batch(part.fetch_offset, 1))
+                data = PartitionData(partition_index=part.partition, records=batch(part.fetch_offset + self.gap, 1))
                 parts = [FetchableTopicResponse(topic=topic.topic, partitions=[data])]
                 future.complete(ClientResponse(FetchResponse(responses=parts), 12, node, 0.0, 0.0))
                 return True
@@ -92,8 +95,8 @@ def test_a_silent_broker_costs_its_own_partitions_their_results_and_a_bound(dead
     assert reasons == dict.fromkeys(silent, "its leader, node 2: no response")
     assert {(one.offset, one.timestamp) for one in found.values()} == {(7, 1007)}
     assert world.time == pytest.approx(bound, abs=0.01)
-    assert world.most[0] <= first_records.MOST_AT_ONCE
-    assert {world.most[node] for node in (1, 2, 3)} == {first_records.MOST_AT_ONCE // 3}
+    assert world.most[0] <= 64
+    assert {world.most[node] for node in (1, 2, 3)} == {64 // 3}
 
 
 def test_one_broker_gets_all_of_the_requests_in_flight() -> None:
@@ -102,7 +105,19 @@ def test_one_broker_gets_all_of_the_requests_in_flight() -> None:
     assert reasons == {}
     assert len(found) == 200
     assert isinstance(found[TopicPartition("t", 0)], OffsetAndTimestamp)
-    assert world.most[1] == first_records.MOST_AT_ONCE
+    assert world.most[1] == 64
+    asked = [(one.max_bytes, part) for one in world.messages for topic in one.topics for part in topic.partitions]
+    assert sorted(part.partition for _, part in asked) == list(range(200)), "one fetch of each"
+    assert {(most, part.partition_max_bytes) for most, part in asked} == {(1, 1)}, "one batch"
+
+
+def test_a_gap_of_compaction_costs_no_further_fetch() -> None:
+    world = World(nodes=1)
+    world.gap = 5
+    found, reasons = world.find({TopicPartition("t", 0): 7})
+    assert reasons == {}
+    assert [(one.offset, one.timestamp) for one in found.values()] == [(12, 1012)]
+    assert len(world.messages) == 1
 
 
 def test_without_any_result_the_timeout_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.broker import EmbeddedCluster
@@ -92,6 +92,66 @@ def test_the_health_of_a_member_has_its_group_partitions_and_ages(brokers: str) 
     assert later.is_alive(), "max_poll_interval_ms is 5 minutes"
     assert json.loads(json.dumps(health.as_dict()))["assigned"] == ["tea-0", "tea-1"]
     assert json.loads(json.dumps(health.as_dict()))["connected_nodes"] == [0]
+
+
+def test_health_and_metrics_are_read_inside_callbacks_and_show_what_is_buffered() -> None:
+    """In a partitioner, a rebalance listener and a deserializer, and in another thread meanwhile."""
+    seen: dict[str, list[Any]] = {}
+
+    def look(place: str, client: Any) -> None:
+        found: list[Any] = []
+
+        def read() -> None:
+            found.append(client.health())
+            found.append(client.metrics())
+            found.append(client.metric_table())
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join(30)
+        assert len(found) == 3, "a reader waits for the callback"
+        read()
+        seen.setdefault(place, []).append(found[3])
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned: object) -> None:
+            look("listener", consumer)
+
+        def on_partitions_revoked(self, revoked: object) -> None:
+            look("listener", consumer)
+
+    def choose(key: object, partitions: Any, available: Any) -> int:
+        look("partitioner", producer)
+        return 1
+
+    def decode(value: bytes) -> bytes:
+        look("deserializer", consumer)
+        return value
+
+    with EmbeddedCluster(data_dir=":memory:", config={"group.initial.rebalance.delay.ms": 0}) as cluster:
+        cluster.create_topic("tea", 2)
+        servers = cluster.bootstrap_servers
+        with (
+            KafkaProducer(bootstrap_servers=servers, partitioner=choose) as producer,
+            KafkaConsumer(
+                bootstrap_servers=servers,
+                group_id="g",
+                auto_offset_reset="earliest",
+                value_deserializer=decode,
+                max_poll_records=1,
+            ) as consumer,
+        ):
+            assert [producer.send("tea", b"x" * 100).get(30).partition for _ in range(3)] == [1, 1, 1]
+            consumer.subscribe(["tea"], listener=Listener())
+            wait_until(lambda: consumer.poll(timeout_ms=100).count(), 30, "a record")
+            assert consumer.health().buffered_bytes > 100
+            before = consumer.metrics()["consumer-metrics"]["request-total"]
+            for _ in range(100):
+                assert consumer.health().lag_s is not None
+            assert consumer.metrics()["consumer-metrics"]["request-total"] - before <= 2, "heartbeats alone"
+    assert seen.keys() == {"partitioner", "listener", "deserializer"}
+    assert all(health.is_alive() for found in seen.values() for health in found)
+    assert all(health.is_inside_call for place in ("listener", "deserializer") for health in seen[place][:1])
 
 
 def test_a_member_without_partitions_is_ready(brokers: str) -> None:

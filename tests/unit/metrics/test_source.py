@@ -185,6 +185,28 @@ def test_the_metrics_of_a_node_go_an_hour_after_its_last_use_by_the_injected_clo
         assert nodes() == {"node-0"}
 
 
+def test_the_metrics_of_a_producers_topic_go_an_hour_after_its_last_batch() -> None:
+    clock = RunningClock()
+    with (
+        EmbeddedCluster(data_dir=":memory:") as cluster,
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, clock=clock) as producer,
+    ):
+        cluster.create_topic("old", 1)
+        cluster.create_topic("new", 1)
+
+        def topics() -> set[str]:
+            return {metric.tags["topic"] for metric in producer.metric_table() if "topic" in metric.tags}
+
+        for topic in ("old", "new"):
+            producer.send(topic, b"x").get(30)
+        assert topics() == {"old", "new"}
+        clock.advance(3_500.0)
+        producer.send("new", b"x").get(30)
+        assert topics() == {"old", "new"}
+        clock.advance(200.0)
+        assert topics() == {"new"}
+
+
 def test_metrics_are_read_in_another_thread_while_a_call_waits_and_after_close(brokers: str) -> None:
     consumer = KafkaConsumer(bootstrap_servers=brokers, group_id="waits", auto_offset_reset="latest")
     consumer.subscribe(["tea.green"])
