@@ -453,3 +453,9 @@ def test_a_reader_in_another_thread_never_sees_more_than_there_was() -> None:
         reader.join()
         sys.setswitchinterval(interval)
     assert not wrong
+
+
+def test_a_rate_of_one_complete_window_is_over_a_window_at_least() -> None:
+    events = Timing(Windows(30.0, 1), 0.0)
+    events.add(1.0, 1.0)
+    assert events.reading(1.0).seconds == 30.0
