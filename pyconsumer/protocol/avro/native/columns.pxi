@@ -112,9 +112,9 @@ cdef enum:
     BY_BYTES
     BY_DOUBLE
     BY_BOOLEAN
+    BY_FLOAT  # up to here, a value has at least one byte, which is read in the loop
     BY_NULL
     BY_UNION
-    BY_FLOAT
     BY_ITEMS
     BY_RECORD
 
@@ -138,7 +138,7 @@ cdef struct Field:
     int way
     int32_t size  # of UNION: the number of branches. Of ENUM: that of numbers
     int32_t depth  # levels below the record whose fields are read
-    int32_t column
+    int32_t place  # of its column, in bytes from the first one
     int64_t cost  # of NULL and RECORD: the bytes that count
     const void *of  # of UNION: its branches. Of ENUM: the numbers, as int32_t
     const Do *step
@@ -537,7 +537,8 @@ cdef class ColumnProgram:
 
 
 cdef void make_field(Field *field, const Do *step, int depth) noexcept:
-    field.way, field.column, field.depth, field.cost = step.way, <int32_t>step.column, depth, step.c
+    field.way, field.depth, field.cost = step.way, depth, step.c
+    field.place = <int32_t>(max(step.column, 0) * sizeof(Col))
     field.of, field.size, field.step = step.at, <int32_t>step.size, step
 
 
@@ -989,7 +990,7 @@ cdef int read_fields(Reading *r, const Field *first, const Field *last, Py_ssize
     cdef const uint8_t *at = r.at
     cdef const uint8_t *end = r.end
     cdef const Field *field
-    cdef Col *cols = r.cols
+    cdef uint8_t *cols = <uint8_t *>r.cols
     cdef Col *col
     cdef int64_t number = 0
     cdef int64_t room = r.room
@@ -1005,21 +1006,21 @@ cdef int read_fields(Reading *r, const Field *first, const Field *last, Py_ssize
             field = <const Field *>field.of + number
             at += 1
             way = field.way
-        col = cols + field.column
-        if way == BY_NULL or way == BY_RECORD:
-            room -= field.cost
-            if room < 0:
-                return BAD
-            if way == BY_RECORD:
-                if level + field.depth > MAX_LEVELS:
-                    return BAD
-                col.count = row + 1
-            elif add_null_at(r, col, row) != FINE:
-                return NO_MEMORY
-            continue
-        if way == BY_STEP or way == BY_UNION or way == BY_ITEMS:
+        col = <Col *>(cols + field.place)
+        if way == BY_STEP or way > BY_FLOAT:
             if at > end:
                 return BAD
+            if way == BY_NULL or way == BY_RECORD:
+                room -= field.cost
+                if room < 0:
+                    return BAD
+                if way == BY_RECORD:
+                    if level + field.depth > MAX_LEVELS:
+                        return BAD
+                    col.count = row + 1
+                elif add_null_at(r, col, row) != FINE:
+                    return NO_MEMORY
+                continue
             r.at, r.room = at, room
             if way == BY_ITEMS:
                 result = read_items(r, field.step, level + field.depth)
