@@ -94,8 +94,8 @@ def test_the_health_of_a_member_has_its_group_partitions_and_ages(brokers: str) 
     assert json.loads(json.dumps(health.as_dict()))["connected_nodes"] == [0]
 
 
-def test_health_and_metrics_are_read_inside_callbacks_and_show_what_is_buffered() -> None:
-    """In a partitioner, a rebalance listener and a deserializer, and in another thread meanwhile."""
+def test_health_and_metrics_are_read_inside_callbacks_and_count_buffered_bytes() -> None:
+    """In a partitioner, a rebalance listener and a deserializer, and in another thread at the same time."""
     seen: dict[str, list[Any]] = {}
 
     def look(place: str, client: Any) -> None:
