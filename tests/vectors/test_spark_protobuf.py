@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark", reason="needs pyconsumer[spark]")
+
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.protobuf.files import message_class
 from pyconsumer.protocol.records import BatchBuilder, Cursor
