@@ -30,9 +30,8 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 
 DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "leader_epoch")
-_NUMBERS: Final[
-    dict[str, tuple[str, Literal["q", "i"]]]
-] = {  # by column, its attribute of the rows, and the format of its numbers
+#: By column, its attribute of the rows, and the format of its numbers.
+_NUMBERS: Final[dict[str, tuple[str, Literal["q", "i"]]]] = {
     "offset": ("offsets", "q"),
     "timestamp": ("timestamps", "q"),
     "timestamp_type": ("timestamp_types", "i"),
@@ -180,9 +179,8 @@ class ArrowColumns:
     def _column_of(self, topic: str, count: int) -> Any:
         """Return a column of one topic. It is the beginning of a longer one, which is made once by doubling."""
         column = self._kept.get(topic)
-        if column is None:
-            column = self._strings([topic] * 64)
-        if len(column) < count or topic not in self._kept:
+        if column is None or len(column) < count:
+            column = self._strings([topic] * 64) if column is None else column
             while len(column) < count:
                 column = self._pa.concat_arrays([column, column])
             self._kept.pop(topic, None)

@@ -1,4 +1,4 @@
-"""Who the client of a listener with TLS is, and what holds for a resource without a rule, on both brokers."""
+"""The user of a client of a TLS listener, and rights to a resource without a rule, on both brokers."""
 
 from __future__ import annotations
 
