@@ -14,17 +14,20 @@ import shlex
 import signal
 import subprocess
 import sys
+import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
 import pytest
 
-from pyconsumer import KafkaAdminClient, KafkaConsumer, TopicPartition
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import cli
+from pyconsumer.cli.demo import late
 from tests.support.cluster import Cluster
 from tests.support.process import Finished, descendants, run, wait_until
 
@@ -234,3 +237,19 @@ def test_a_missing_cluster_is_named() -> None:
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "127.0.0.1:1" in done.stderr
+
+
+def test_what_the_aborted_transaction_wrote_is_on_the_broker_before_it_fails(
+    embedded: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An abort drops what the producer has not sent, so a slow sender would leave nothing to show."""
+    monkeypatch.setattr(late, "KafkaProducer", partial(KafkaProducer, linger_ms=60_000))
+    source, sink = embedded.create_topic(f"source-{uuid.uuid4().hex[:8]}"), f"sink-{uuid.uuid4().hex[:8]}"
+    embedded.create_topic(sink)
+    with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        for delay in (10, 61, 5, 100):
+            producer.send(source, b'{"dep_delay":%d}' % delay)
+
+    copied = late.copy_late({"bootstrap_servers": embedded.bootstrap_servers}, source, sink, 1, 4, lambda read: None)
+
+    assert copied == (2, 2, 4)

@@ -17,9 +17,15 @@ from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
 from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pyconsumer.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 __all__ = ["RawClient"]
+
+#: The timestamp that asks for the end of a partition.
+_LATEST = -1
+#: Codes of a broker that does not lead a partition, or does not know it.
+_NOT_LED = {3, 5, 6}
 
 
 class RawClient:
@@ -128,7 +134,11 @@ class RawClient:
         replication_factor: int = 1,
         config: Mapping[str, object] | None = None,
     ) -> None:
-        """Create a topic and wait until every partition has a leader."""
+        """Create a topic and wait until every partition has a leader.
+
+        A broker of Apache Kafka may name itself as a leader in its metadata before it leads. So the partitions of this
+        connection's broker are asked until it does.
+        """
         configs = [CreatableTopicConfig(name=key, value=str(value)) for key, value in (config or {}).items()]
         topic = CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=replication_factor, configs=configs
@@ -136,6 +146,21 @@ class RawClient:
         (result,) = self.request(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
         assert result.error_code == 0, f"creating {name}: error {result.error_code}: {result.error_message}"
         self._wait(lambda: self.leaders(name).keys() == set(range(partitions)), f"leaders of {name}")
+        self._wait(lambda: not self._not_led_yet(name), f"what this broker leads of {name}")
+
+    def _not_led_yet(self, name: str) -> list[int]:
+        """Return the partitions that this connection's broker should lead and refuses requests for."""
+        port = self.address.rpartition(":")[2]
+        here = {node for node, address in self.brokers().items() if address.rpartition(":")[2] == port}
+        asked = [
+            ListOffsetsPartition(partition_index=index, timestamp=_LATEST)
+            for index, leader in self.leaders(name).items()
+            if leader in here
+        ]
+        if not asked:
+            return []
+        (topic,) = self.request(ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=asked)])).topics
+        return [found.partition_index for found in topic.partitions if found.error_code in _NOT_LED]
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""
