@@ -239,10 +239,10 @@ def test_a_missing_cluster_is_named() -> None:
     assert "127.0.0.1:1" in done.stderr
 
 
-def test_what_the_aborted_transaction_wrote_is_on_the_broker_before_it_fails(
+def test_records_of_the_aborted_transaction_are_on_the_broker_before_it_fails(
     embedded: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An abort drops what the producer has not sent, so a slow sender would leave nothing to show."""
+    """An abort drops unsent records, so a slow sender would leave nothing to show."""
     monkeypatch.setattr(late, "KafkaProducer", partial(KafkaProducer, linger_ms=60_000))
     source, sink = embedded.create_topic(f"source-{uuid.uuid4().hex[:8]}"), f"sink-{uuid.uuid4().hex[:8]}"
     embedded.create_topic(sink)

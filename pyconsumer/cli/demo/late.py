@@ -116,7 +116,7 @@ class _Program:
         if written and self._fails_after is not None and len(self._late) > self._fails_after:
             self._fails_after = None
             if self._producer is not None:
-                self._producer.flush()  # an abort drops what has not been sent, and then there is nothing to show
+                self._producer.flush()  # an abort drops unsent records, and then there is nothing to show
             raise _Failure
         self._read = len(self._late)
         self._on_read(self._read)
