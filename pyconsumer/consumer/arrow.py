@@ -12,7 +12,7 @@ from pyconsumer.errors import SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
-from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
+from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array, text_array
 from pyconsumer.protocol.records.columns import HeaderColumn, bitmap_of
 from pyconsumer.structs import TopicPartition
 from pyconsumer.telemetry import hooks
@@ -169,18 +169,18 @@ class ArrowColumns:
             numbers.setdefault(tp.topic, len(numbers))
         if pa.types.is_dictionary(kind):
             indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
-            return pa.DictionaryArray.from_arrays(indices, self._strings(numbers))
+            return pa.DictionaryArray.from_arrays(indices, text_array(pa, numbers))
         # Not by run_end_decode: pyarrow's compute functions would take 40 MB of memory.
         if len(numbers) == 1:
             return self._column_of(runs[0][0].topic, sum([count for _, count in runs]))
         found = [self._column_of(tp.topic, count) for tp, count in runs if count]
-        return pa.concat_arrays(found) if found else self._strings([])
+        return pa.concat_arrays(found) if found else text_array(pa, [])
 
     def _column_of(self, topic: str, count: int) -> Any:
         """Return a column of one topic. It is the beginning of a longer one, which is made once by doubling."""
         column = self._kept.get(topic)
         if column is None or len(column) < count:
-            column = self._strings([topic] * 64) if column is None else column
+            column = text_array(self._pa, [topic] * 64) if column is None else column
             while len(column) < count:
                 column = self._pa.concat_arrays([column, column])
             self._kept.pop(topic, None)
@@ -190,11 +190,8 @@ class ArrowColumns:
                 self._kept[topic] = column
         return column.slice(0, count)
 
-    def _strings(self, texts: Iterable[str]) -> Any:
-        return binary_array(self._pa, BinaryColumn.of([text.encode() for text in texts]), self._pa.string())
-
     def _repeated(self, runs: Iterable[tuple[int, int]]) -> Any:
-        """Return an array of repeated numbers. Not by ``pyarrow.repeat``: the first scalar would import pandas."""
+        """Return an array of repeated numbers. Not by ``pyarrow.repeat``, for the reason of ``text_array``."""
         numbers = b"".join([number.to_bytes(4, sys.byteorder, signed=True) * count for number, count in runs])
         return number_array(self._pa, memoryview(numbers).cast("i"), self._pa.int32())
 
@@ -238,7 +235,7 @@ class _TypedColumns:
             found[side] = arrow_array(pa, self.sides[side].layout, self._types[side], buffers)
             reasons = rows.reasons[side]
             texts = [reasons.get(row) for row in range(len(rows))] if reasons else None
-            found[f"{side}_error"] = pa.array(texts, pa.string()) if texts else pa.nulls(len(rows), pa.string())
+            found[f"{side}_error"] = text_array(pa, texts) if texts else pa.nulls(len(rows), pa.string())
         batch = pa.RecordBatch.from_arrays([found[name] for name in self.schema.names], schema=self.schema)
         if rows.left_out:
             kept = bytearray(b"\1" * len(rows))
@@ -250,7 +247,7 @@ class _TypedColumns:
 
     def _raw_arrays(self, rows: TypedRows) -> list[Any]:
         if not rows.parts:
-            return [self._pa.array([], field.type) for field in self._raw_columns.schema]
+            return [self._pa.nulls(0, field.type) for field in self._raw_columns.schema]
         return self._raw_columns.joined(rows.parts)
 
 

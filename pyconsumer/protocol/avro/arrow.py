@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyconsumer.protocol.avro._pure_columns import Buffers
 from pyconsumer.protocol.avro.layout import Column, Kind, Layout
+from pyconsumer.protocol.records.arrow import text_array
 
 __all__ = ["arrow_array", "arrow_type"]
 
@@ -105,7 +106,7 @@ def arrow_array(pa: Any, layout: Layout, kind: Any, found: Sequence[Buffers], nu
         buffers.append(_buffer(pa, of.data))
     if column.type.kind == "enum" and column.kind == Kind.INT:
         numbers = pa.Array.from_buffers(pa.int32(), of.length, buffers, of.null_count)
-        symbols = pa.array(list(column.type.symbols), pa.string())
+        symbols = text_array(pa, column.type.symbols)
         words = pa.DictionaryArray.from_arrays(numbers, symbols, safe=False)
         return words if pa.types.is_dictionary(kind) else words.cast(kind)
     if column.kind == Kind.FIXED and pa.types.is_binary(kind):
