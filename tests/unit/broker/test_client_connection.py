@@ -23,7 +23,7 @@ from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
-from pyconsumer.protocol.messages.produce import ProduceRequest
+from pyconsumer.protocol.messages.produce import ProduceRequest, ProduceResponse
 from pyconsumer.protocol.schema import Message
 from tests.unit.broker.group.support import World
 
@@ -254,6 +254,35 @@ class TestAHandlerThatCannotGoOn:
         client = Client(World())
         client.send((ProduceRequest(acks=0), 9))
         assert (client.sink.answers, client.sink.closed) == (0, True)
+
+
+def test_only_a_throttled_answer_has_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many requests a client sends ahead, one timer for its connection is enough."""
+    served = handler_of(ApiKey.PRODUCE)
+    assert served is not None
+
+    async def handle(*_: Any) -> ProduceResponse:
+        return ProduceResponse(responses=[])
+
+    quick = served._replace(handle=handle, check=None)
+    monkeypatch.setattr("pyconsumer.broker.client_connection.handler_of", lambda key: quick)
+    world = World()
+    client = Client(world)
+    before = len(world.timer)
+    throttle_ms = [0]
+    client.connection._broker.rates = SimpleNamespace(  # type: ignore[assignment]
+        quotas=SimpleNamespace(exist=True), produced=lambda *_: throttle_ms[0]
+    )
+    client.send(*[(ProduceRequest(acks=1), 9)] * 20)
+    assert (client.sink.answers, len(world.timer)) == (20, before)
+
+    throttle_ms[0] = 500
+    client.send(*[(ProduceRequest(acks=1), 9)] * 20)
+    for answered in range(21, 41):
+        assert (client.sink.answers, len(world.timer)) == (answered, before + 1)
+        world.advance(0.5)
+        client.loop.run()
+    assert (client.sink.answers, len(world.timer)) == (40, before)
 
 
 @pytest.mark.parametrize("api_key", sorted(SERVED), ids=lambda key: ApiKey(key).name)

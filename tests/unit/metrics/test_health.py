@@ -201,6 +201,7 @@ def test_a_call_that_waits_for_an_hour_is_alive_and_shows_its_reason() -> None:
     assert consumer.health().closed
 
 
+@pytest.mark.slow
 def test_a_consumer_is_not_ready_once_its_leader_is_gone_for_longer_than_that() -> None:
     clock = RunningClock()
     with EmbeddedCluster(brokers=2) as cluster:

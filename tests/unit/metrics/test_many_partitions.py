@@ -65,6 +65,7 @@ def _compare_with_ten(cluster: EmbeddedCluster, partitions: int) -> None:
         assert with_many[1] < with_ten[1] + 200
 
 
+@pytest.mark.slow
 def test_a_poll_does_no_more_with_many_partitions_than_with_ten(cluster: EmbeddedCluster) -> None:
     """A loop over partitions shows with a thousand as with ten thousand."""
     _compare_with_ten(cluster, 1_000)

@@ -355,6 +355,7 @@ def _bytes_of(*, kept: bool) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_partitions_cost_less_than_five_megabytes_by_ten_thousand() -> None:
     """All that metrics keep of a partition counts: counters of many windows, polls, and marks of lag as time.
 

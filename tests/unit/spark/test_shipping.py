@@ -135,6 +135,7 @@ importlib.util.spec_from_file_location = fail
 
 
 @needs_native
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [

@@ -38,6 +38,7 @@ def test_a_log_that_was_not_torn_is_whole(three: Path) -> None:
     assert log.append(batch(b"g"), 2).first_offset == 6
 
 
+@pytest.mark.slow
 def test_a_tail_torn_at_any_byte_is_cut_off(three: Path, tmp_path: Path) -> None:
     whole = last_log(three).read_bytes()
     sizes = [int.from_bytes(whole[8:12], "big") + 12]
