@@ -12,7 +12,6 @@ Rules
 from __future__ import annotations
 
 import base64
-import binascii
 import http.client
 import json
 import random
@@ -20,6 +19,7 @@ import ssl
 import threading
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -28,56 +28,66 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.timed_http import TimedResponse, time_of_request
 
 if TYPE_CHECKING:
+    from joserfc.jwk import ECKey, RSAKey
+    from joserfc.jws import JWSRegistry
+
     from pyconsumer.broker.config import BrokerConfig
 
-__all__ = ["KeySource", "PublicKey", "parse_keys"]
+__all__ = ["ALGORITHMS", "MOST_TOKEN_BYTES", "KeySource", "PublicKey", "parse_keys"]
 
 _log = Log(__name__)
+
+#: The longest token.
+MOST_TOKEN_BYTES: Final = 64 << 10
 
 _MOST_BYTES: Final = 1 << 20
 _MOST_KEYS: Final = 1000
 _UNKNOWN_PAUSE_S: Final = 10.0
 _LONGEST_PAUSE_S: Final = 1e6  # a system refuses to wait for much longer
-_CURVES: Final = {"P-256": "SECP256R1", "P-384": "SECP384R1", "P-521": "SECP521R1"}
+#: Algorithms of signatures (RFC 7518, 3.1), with the type of the key and its curve.
+ALGORITHMS: Final = {
+    **{f"{family}{bits}": ("RSA", "") for family in ("RS", "PS") for bits in (256, 384, 512)},
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+}
 _LEAST_RSA_BITS: Final = 2048
 
 
 class PublicKey:
-    """A public key of a key set.
+    """A public key of a key set."""
 
-    Attributes:
-        kind, curve: ``RSA``, or ``EC`` with the name of the curve.
-        algorithm: the only algorithm that the set allows for it. Empty: any one for this kind.
-    """
-
-    def __init__(self, kind: str, curve: str, algorithm: str, key: Any) -> None:
-        self.kind = kind
-        self.curve = curve
-        self.algorithm = algorithm
+    def __init__(self, key: RSAKey | ECKey) -> None:
         self._key = key
+        self._kind = str(key.key_type), str(getattr(key, "curve_name", ""))
 
-    def verify(self, algorithm: str, signature: bytes, signed: bytes) -> bool:
-        """Return whether a signature is right."""
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec, padding, utils
+    def fits(self, algorithm: str) -> bool:
+        """Return whether the key may check signatures of an algorithm. The key set may allow only one for it."""
+        return ALGORITHMS.get(algorithm) == self._kind and (self._key.alg or algorithm) == algorithm
 
-        digest: hashes.HashAlgorithm = getattr(hashes, f"SHA{algorithm[2:]}")()
+    def verify(self, algorithm: str, token: str) -> bool:
+        """Return whether the key fits and the signature of a token is right. Its header must name the algorithm."""
+        from joserfc.errors import JoseError
+        from joserfc.jws import deserialize_compact
+
+        if not self.fits(algorithm):
+            return False
         try:
-            if algorithm.startswith("ES"):
-                size = (self._key.curve.key_size + 7) // 8
-                if len(signature) != 2 * size:
-                    return False
-                numbers = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
-                self._key.verify(utils.encode_dss_signature(*numbers), signed, ec.ECDSA(digest))
-            elif algorithm.startswith("PS"):
-                pad = padding.PSS(padding.MGF1(digest), salt_length=digest.digest_size)
-                self._key.verify(signature, signed, pad, digest)
-            else:
-                self._key.verify(signature, signed, padding.PKCS1v15(), digest)
-        except (InvalidSignature, ValueError):
+            deserialize_compact(token, self._key, registry=_registry(algorithm))
+        except (JoseError, ValueError, TypeError):
             return False
         return True
+
+
+@lru_cache
+def _registry(algorithm: str) -> JWSRegistry:
+    """Return the library's rules for a token: this algorithm alone, and any addition to the header."""
+    from joserfc.jws import JWSRegistry
+
+    class Rules(JWSRegistry):
+        max_header_length = max_payload_length = max_signature_length = MOST_TOKEN_BYTES
+
+    return Rules(algorithms=[algorithm], strict_check_header=False)
 
 
 def parse_keys(content: bytes) -> dict[str | None, list[PublicKey]]:
@@ -102,27 +112,24 @@ def parse_keys(content: bytes) -> dict[str | None, list[PublicKey]]:
 
 
 def _parse_key(item: dict[str, Any]) -> PublicKey | None:
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, RSAKey
 
     if item.get("use", "sig") != "sig":
         return None
-    algorithm = str(item.get("alg") or "")
     try:
-        if item.get("kty") == "RSA":
-            numbers = rsa.RSAPublicNumbers(_number(item["e"]), _number(item["n"]))
-            key = numbers.public_key()
-            return PublicKey("RSA", "", algorithm, key) if key.key_size >= _LEAST_RSA_BITS else None
-        if item.get("kty") == "EC" and item.get("crv") in _CURVES:
-            curve = getattr(ec, _CURVES[item["crv"]])()
-            point = ec.EllipticCurvePublicNumbers(_number(item["x"]), _number(item["y"]), curve)
-            return PublicKey("EC", item["crv"], algorithm, point.public_key())
-    except (KeyError, TypeError, ValueError, binascii.Error):
+        if item.get("kty") == "RSA" and _bits(item["n"]) >= _LEAST_RSA_BITS:
+            return PublicKey(RSAKey.import_key(item))
+        if item.get("kty") == "EC" and ("EC", item.get("crv")) in ALGORITHMS.values():
+            return PublicKey(ECKey.import_key(item))
+    except (JoseError, KeyError, TypeError, ValueError):
         _log.warning("a key of the key set cannot be used")
     return None
 
 
-def _number(text: str) -> int:
-    return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")
+def _bits(number: str) -> int:
+    """Return the size of a number. The library would only warn of a small one."""
+    return int.from_bytes(base64.urlsafe_b64decode(number + "=" * (-len(number) % 4)), "big").bit_length()
 
 
 def _shown(url: str) -> str:
@@ -140,7 +147,7 @@ class KeySource:
         timeout_s: the longest time of a read.
 
     Raises:
-        ConfigurationError: the address cannot be used, or the package ``cryptography`` is not there.
+        ConfigurationError: the address cannot be used, or the package ``joserfc`` is not there.
     """
 
     def __init__(
@@ -157,10 +164,10 @@ class KeySource:
                 f"sasl.oauthbearer.jwks.endpoint.url must be file:, http: or https:, not {_shown(url)!r}"
             )
         try:
-            import cryptography  # noqa: F401
+            import joserfc  # noqa: F401
         except ImportError:
             raise ConfigurationError(
-                "OAUTHBEARER on the broker needs the package cryptography: pip install 'pyconsumer[crypto]'"
+                "OAUTHBEARER on the broker needs the package joserfc: pip install 'pyconsumer[crypto]'"
             ) from None
         self._url = url
         self._refresh_s = refresh_s

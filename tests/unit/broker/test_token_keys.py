@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("cryptography")
+pytest.importorskip("joserfc")
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pyconsumer.broker import token_keys as module
 from pyconsumer.broker.token_keys import KeySource, parse_keys
@@ -45,16 +47,40 @@ def key_set(*keys: dict[str, Any]) -> bytes:
     return json.dumps({"keys": list(keys)}).encode()
 
 
-@pytest.mark.parametrize("bits", [256, 384, 512])
-def test_signatures_of_rsa(bits: int) -> None:
-    ((key,),) = parse_keys(key_set(RSA_JWK)).values()
-    digest = getattr(hashes, f"SHA{bits}")()
-    signature = RSA_KEY.sign(b"text", padding.PKCS1v15(), digest)
-    assert key.verify(f"RS{bits}", signature, b"text")
-    assert not key.verify(f"RS{bits}", signature, b"other")
-    assert not key.verify(f"PS{bits}", signature, b"text")
-    pad = padding.PSS(padding.MGF1(digest), salt_length=digest.digest_size)
-    assert key.verify(f"PS{bits}", RSA_KEY.sign(b"text", pad, digest), b"text")
+def part(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def token(algorithm: str, sign: Callable[[bytes], bytes], claims: bytes = b"{}", **header: Any) -> str:
+    signed = f"{part(json.dumps({'alg': algorithm, **header}).encode())}.{part(claims)}"
+    return f"{signed}.{part(sign(signed.encode()))}"
+
+
+def digest_of(algorithm: str) -> hashes.HashAlgorithm:
+    found: hashes.HashAlgorithm = getattr(hashes, f"SHA{algorithm[2:]}")()
+    return found
+
+
+def sign_by_rsa(algorithm: str) -> Callable[[bytes], bytes]:
+    digest = digest_of(algorithm)
+    pss = padding.PSS(padding.MGF1(digest), salt_length=digest.digest_size)
+    return lambda data: RSA_KEY.sign(data, pss if algorithm.startswith("PS") else padding.PKCS1v15(), digest)
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
+def test_signatures_of_rsa(algorithm: str) -> None:
+    ((key,),) = parse_keys(key_set({**RSA_JWK, "x5t": "AQ", "key_ops": ["verify"]})).values()
+    sign = sign_by_rsa(algorithm)
+    assert key.verify(algorithm, token(algorithm, sign))
+    assert key.verify(algorithm, token(algorithm, sign, kid="k", typ="at+jwt", own="x" * 5000))
+    assert key.verify(algorithm, token(algorithm, sign, b'{"sub": "%s"}' % (b"u" * 30_000)))
+    other = algorithm.replace("R", "P") if algorithm.startswith("R") else algorithm.replace("P", "R")
+    assert not key.verify(algorithm, token(algorithm, sign_by_rsa(other)))
+    assert not key.verify(other, token(algorithm, sign))
+    header, claims, signature = token(algorithm, sign).split(".")
+    assert not key.verify(algorithm, f"{header}.{part(b'[]')}.{signature}")
+    assert not key.verify(algorithm, f"{header}.{claims}.")
+    assert not key.verify(algorithm, f"{header}.{claims}.{signature}.{signature}")
 
 
 @pytest.mark.parametrize(
@@ -64,13 +90,26 @@ def test_signatures_of_rsa(bits: int) -> None:
 def test_signatures_of_curves(curve: ec.EllipticCurve, name: str, algorithm: str) -> None:
     private, item = elliptic(curve, name)
     ((key,),) = parse_keys(key_set(item)).values()
-    numbers = utils.decode_dss_signature(private.sign(b"text", ec.ECDSA(getattr(hashes, f"SHA{algorithm[2:]}")())))
     size = (curve.key_size + 7) // 8
-    signature = b"".join(part.to_bytes(size, "big") for part in numbers)
-    assert key.verify(algorithm, signature, b"text")
-    assert not key.verify(algorithm, signature, b"other")
-    assert not key.verify(algorithm, signature + b"\0", b"text")
-    assert not key.verify(algorithm, b"\0" * (2 * size), b"text")
+
+    def sign(data: bytes) -> bytes:
+        numbers = utils.decode_dss_signature(private.sign(data, ec.ECDSA(digest_of(algorithm))))
+        return b"".join(number.to_bytes(size, "big") for number in numbers)
+
+    assert key.verify(algorithm, token(algorithm, sign))
+    assert not key.verify(algorithm, token(algorithm, lambda data: sign(data + b".")))
+    assert not key.verify(algorithm, token(algorithm, lambda data: sign(data) + b"\0"))
+    assert not key.verify(algorithm, token(algorithm, lambda data: b"\0" * (2 * size)))
+    assert not key.verify("RS256", token(algorithm, sign))
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256"])
+def test_a_key_of_the_set_is_no_shared_secret(algorithm: str) -> None:
+    ((key,),) = parse_keys(key_set(RSA_JWK)).values()
+    pem = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    forged = token(algorithm, lambda data: hmac.digest(pem, data, "sha256") if algorithm == "HS256" else b"")
+    assert not key.verify("RS256", forged)
+    assert not key.verify(algorithm, forged)
 
 
 def test_keys_that_are_skipped() -> None:
@@ -230,7 +269,7 @@ def test_unknown_keys_ask_for_one_read_in_some_time(tmp_path: Path, monkeypatch:
 
 
 def test_without_its_extra_it_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.setitem(sys.modules, "joserfc", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'pyconsumer\[crypto\]'"):
         KeySource("file:///keys.json")
 
