@@ -120,6 +120,7 @@ def ledgers() -> Iterator[list[Ledger]]:
     for ledger in made:
         ledger._stopping.set()
         ledger._thread.join(30)
+    made.clear()  # pytest keeps the list longer than the producers may live
 
 
 class Chain:
