@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyconsumer import ConsumerRecords, KafkaConsumer, KafkaProducer, TopicPartition, process_exactly_once
 
@@ -73,7 +73,6 @@ class _Program:
         self._sink = sink
         self._fails_after: int | None = fails_after
         self._on_read = on_read
-        self._producer: KafkaProducer[Any, Any] | None = None
         self._late: dict[tuple[int, int], bool] = {}
         self._read = 0
 
@@ -95,17 +94,16 @@ class _Program:
             ) as consumer,
             KafkaProducer(options, transactional_id=f"{self._sink}-0", transaction_timeout_ms=10_000) as producer,
         ):
-            self._producer = producer
             process_exactly_once(
                 consumer,
                 producer,
-                self._transform,
+                lambda records: self._transform(records, producer),
                 stop=lambda: self._read >= total,
                 idle_ms=_IDLE_MS,
                 poll_timeout_ms=200,
             )
 
-    def _transform(self, records: ConsumerRecords) -> Iterator[Output]:
+    def _transform(self, records: ConsumerRecords, producer: KafkaProducer) -> Iterator[Output]:
         written = False
         for record in records.records():
             value = record.value or b""
@@ -115,8 +113,7 @@ class _Program:
                 yield self._sink, value, record.key
         if written and self._fails_after is not None and len(self._late) > self._fails_after:
             self._fails_after = None
-            if self._producer is not None:
-                self._producer.flush()  # an abort drops unsent records, and then there is nothing to show
+            producer.flush()  # an abort drops unsent records, and then there is nothing to show
             raise _Failure
         self._read = len(self._late)
         self._on_read(self._read)
